@@ -1,0 +1,29 @@
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := test
+.PHONY: test lint slow demo clean
+
+test: lint  ## everything a change must pass
+	$(BIN)/pytest -n $(WORKERS)
+
+lint: $(READY)  ## style and types only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+
+slow: $(READY)  ## the tests that take minutes
+	$(BIN)/pytest -m slow
+
+demo: $(READY)  ## the example of the README
+	$(BIN)/python examples/demo.py
+
+clean:
+	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@

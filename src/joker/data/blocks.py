@@ -1,0 +1,67 @@
+"""A seeded partition of the rows into blocks, and the order in which blocks are visited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidParameter, UnknownName
+from joker.runtime import generator
+
+ORDERS = ("shuffled", "random", "cyclic")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """n rows in blocks of at most ``size`` that differ in length by at most one.
+
+    The order of an epoch depends on ``seed`` and the number of the epoch alone, so that
+    a run can be continued from anywhere:
+
+    - ``"shuffled"``: every block once, in an order drawn for the epoch;
+    - ``"random"``: as many draws with replacement as there are blocks (the paper's order);
+    - ``"cyclic"``: every block once, always in the same order.
+    """
+
+    n: int
+    size: int
+    seed: int = 0
+    order: str = "shuffled"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or self.size < 1:
+            raise InvalidParameter(f"block_size must be a whole number of at least 1; got {self.size!r}. Use 512.")
+        if self.order not in ORDERS:
+            raise UnknownName.among("order", self.order, ORDERS)
+
+    @property
+    def count(self) -> int:
+        """Number of blocks."""
+        return -(-self.n // self.size)
+
+    @cached_property
+    def permutation(self) -> Tensor:  # (n,)
+        """The rows in the order in which blocks are cut from them."""
+        return torch.randperm(self.n, generator=generator(self.seed, "blocks"), dtype=torch.int64)
+
+    def rows(self, k: int) -> Tensor:  # (b,)
+        """The rows of block k."""
+        return self.permutation[k * self.n // self.count : (k + 1) * self.n // self.count]
+
+    def visit(self, step: int) -> int:
+        """The block that step number ``step``, counted from 0, visits."""
+        return _visits(self, step // self.count)[step % self.count]
+
+
+@lru_cache(maxsize=4)
+def _visits(blocks: Blocks, epoch: int) -> list[int]:
+    """The blocks of an epoch, in turn."""
+    draw = generator(blocks.seed, f"order/{epoch}")
+    if blocks.order == "shuffled":
+        return torch.randperm(blocks.count, generator=draw).tolist()
+    if blocks.order == "random":
+        return torch.randint(blocks.count, (blocks.count,), generator=draw).tolist()
+    return list(range(blocks.count))

@@ -1,0 +1,87 @@
+"""What each row is to be fitted to, how much it counts, and how strongly each column is penalised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from joker.data.rows import check_finite, check_floating
+from joker.errors import InvalidData, InvalidParameter
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets, weights and penalties of t columns over n rows.
+
+    Whatever all columns share is stored once, with a width of 1.
+    """
+
+    y: Tensor  # (n, 1) or (n, t)
+    lam: Tensor  # (1,) or (t,)
+    weights: Tensor | None = None  # (n, 1) or (n, t)
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.y.shape[0]
+
+    @property
+    def t(self) -> int:
+        """Columns."""
+        width = 1 if self.weights is None else self.weights.shape[1]
+        return max(self.y.shape[1], self.lam.shape[0], width)
+
+    def take(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
+        """Targets and factors c = w / λ of some rows; columns that agree come as one."""
+        y = self.y[rows]
+        if self.weights is None:
+            return y, (1 / self.lam).expand(len(y), -1)
+        return y, self.weights[rows] / self.lam
+
+
+def make_targets(
+    y: Tensor,  # (n,) or (n, t)
+    lam: float | Sequence[float] | Tensor,
+    weights: Tensor | None = None,  # (n,) or (n, t)
+) -> Targets:
+    """Check targets, λ and weights and line up their columns."""
+    check_floating(y, "y")
+    if y.dim() not in (1, 2) or y.numel() == 0:
+        raise InvalidData(f"y must be (n,) or (n, t) with n and t at least 1; got shape {tuple(y.shape)}. Reshape it.")
+    check_finite(y, "y")
+    y = y[:, None] if y.dim() == 1 else y
+    targets = Targets(y, _penalties(lam, y), None if weights is None else _weights(weights, y))
+    widths = {y.shape[1], len(targets.lam), 1 if targets.weights is None else targets.weights.shape[1]} - {1}
+    if len(widths) > 1:
+        raise InvalidData(
+            f"y, lam and the weights must have one column or the same number of columns; got {sorted(widths)}. "
+            "Give each λ and each weight vector a column of its own, or one for all."
+        )
+    return targets
+
+
+def _penalties(lam: float | Sequence[float] | Tensor, y: Tensor) -> Tensor:
+    values = torch.as_tensor(lam, dtype=torch.float64).reshape(-1)
+    if len(values) == 0 or not bool(((values > 0) & values.isfinite()).all()):
+        raise InvalidParameter(
+            f"lam must be positive and finite; got lam={lam}. Use a small positive value such as 1e-3."
+        )
+    return values.to(y)
+
+
+def _weights(weights: Tensor, y: Tensor) -> Tensor:
+    if len(weights) != len(y) or weights.dim() not in (1, 2):
+        raise InvalidData(
+            f"weights must have one entry for each of the {len(y)} rows; got shape {tuple(weights.shape)}. "
+            "Give one weight a row, or one a row and column."
+        )
+    weights = (weights[:, None] if weights.dim() == 1 else weights).to(y)
+    check_finite(weights, "weights")
+    if bool((weights < 0).any()):
+        raise InvalidData(f"weights must be at least 0; found {float(weights.min()):g}. Use 0 to leave a row out.")
+    if not bool((weights > 0).any()):
+        raise InvalidData("weights must not all be 0; every row is left out. Give at least one row a positive weight.")
+    return weights

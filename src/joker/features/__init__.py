@@ -1,0 +1,101 @@
+"""Feature maps: ψ with E⟨ψ(x), ψ(z)⟩ = k(x, z), drawn once and frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import torch
+
+from joker.errors import InvalidParameter, UnknownName
+from joker.features import fourier, identity, orthogonal, structured, tensor_sketch
+from joker.features.base import FeatureKernel, FeatureMap
+from joker.runtime import generator
+
+__all__ = ["KINDS", "FeatureMap", "Kind", "draw"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of feature map is drawn, and the kernels it is for.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(kernel, d, m, generator)``, in float64 on the CPU.
+    needs : str
+        What the kernel must be, in words.
+    """
+
+    draw: Callable[[Any, int, int, torch.Generator], FeatureMap]
+    needs: str
+
+
+KINDS = {
+    "fourier": Kind(fourier.draw, "a stationary kernel"),
+    "fourier_pairs": Kind(fourier.draw_pairs, "a stationary kernel"),
+    "orthogonal": Kind(orthogonal.draw, "a rotation-invariant kernel"),
+    "structured": Kind(structured.draw, "a rotation-invariant kernel"),
+    "identity": Kind(identity.draw, "the linear kernel"),
+    "tensor_sketch": Kind(tensor_sketch.draw, "a polynomial kernel"),
+}
+
+
+def draw(
+    kernel: FeatureKernel,
+    kind: str | None,
+    d: int,
+    m: int,
+    seed: int,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> FeatureMap:
+    """Draw a feature map of ``kernel``: the same on every device.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel k that ⟨ψ(x), ψ(z)⟩ approximates.
+    kind : str or None
+        ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``, ``"identity"`` or
+        ``"tensor_sketch"``; None or ``"auto"`` for the kernel's default.
+    d, m : int
+        The number of inputs and of features.
+    seed : int
+        Which draw.
+    dtype, device
+        Of the map's tensors, and of the rows it will be given.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such kind.
+    InvalidParameter
+        If the kind does not suit the kernel, or m the kind.
+    """
+    kind = _suitable(kernel, kind)
+    if not isinstance(m, Integral) or m < 1:
+        raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for one.")
+    return KINDS[kind].draw(kernel, d, m, generator(seed, "features")).to(dtype, device)
+
+
+def _suitable(kernel: FeatureKernel, kind: str | None) -> str:
+    """Return the kind, the kernel's default where none is named, once it suits the kernel."""
+    if not kernel.feature_kinds:
+        raise InvalidParameter(
+            f"features need a kernel with a feature map; the {kernel.name} kernel has none. "
+            "Use n_features=None, which solves with the kernel itself."
+        )
+    if kind is None or kind == "auto":
+        return kernel.feature_kinds[0]
+    if kind not in KINDS:
+        raise UnknownName.among("features", kind, ["auto", *KINDS])
+    if kind not in kernel.feature_kinds:
+        raise InvalidParameter(
+            f"features={kind!r} needs {KINDS[kind].needs}; the {kernel.name} kernel is not one. "
+            f"Use features={' or '.join(map(repr, kernel.feature_kinds))}."
+        )
+    return kind

@@ -1,0 +1,114 @@
+"""What a feature map is, and what it asks of a kernel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class FeatureKernel(Protocol):
+    """A kernel that knows which feature maps suit it, the default first."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        ...
+
+    @property
+    def feature_kinds(self) -> tuple[str, ...]:
+        """The kinds of feature map, by name."""
+        ...
+
+
+class Spectral(Protocol):
+    """A stationary kernel k(x, z) = E cos⟨w, x − z⟩."""
+
+    def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
+        """Draw m frequencies w, one a column, in float64 on the CPU."""
+        ...
+
+
+class ScaleMixture(Protocol):
+    """A rotation-invariant kernel, with w = τg/σ and g ~ N(0, I)."""
+
+    @property
+    def bandwidth(self) -> float:
+        """The length scale σ."""
+        ...
+
+    def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
+        """Draw m values of the scale τ, in float64 on the CPU."""
+        ...
+
+
+class Power(Protocol):
+    """A kernel (⟨x, z⟩/σ² + 1)^degree."""
+
+    @property
+    def bandwidth(self) -> float:
+        """The length scale σ."""
+        ...
+
+    @property
+    def degree(self) -> int:
+        """The power."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap(ABC):
+    """A drawn map ψ from d inputs to m features, with E⟨ψ(x), ψ(z)⟩ = k(x, z) over draws.
+
+    A call neither waits for the device nor moves anything to it, so that it can be
+    captured in a CUDA graph. With frequencies of heavy tails the argument of a cosine is
+    large: leave the matrix product its full precision.
+    """
+
+    @property
+    @abstractmethod
+    def n_inputs(self) -> int:
+        """The number of inputs d."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """The number of features m."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row."""
+
+    @abstractmethod
+    def slice(self, start: int, stop: int) -> FeatureMap:
+        """Return the map of the features ``start`` to ``stop`` alone: ψ(x)[:, start:stop]."""
+
+    @abstractmethod
+    def work_bytes(self, b: int) -> int:
+        """Return the bytes that a call on b rows holds at its peak, its result included."""
+
+    def to(self, dtype: torch.dtype, device: torch.device | str) -> Self:
+        """Return the same draw in ``dtype`` on ``device``."""
+        tensors = {f.name: t for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)}
+        moved = {n: t.to(device, dtype if t.is_floating_point() else t.dtype) for n, t in tensors.items()}
+        return replace(self, **moved)
+
+
+def draw_radii(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Tensor:  # (m,)
+    """Draw the lengths of m frequencies in d dimensions, ‖w‖ = τ‖g‖/σ, where ‖g‖ is chi with d degrees."""
+    # torch draws chi-squared from its global generator only: NumPy's is seeded from ours.
+    seed = int(torch.randint(2**63 - 1, (1,), generator=generator))
+    squares = torch.from_numpy(np.random.default_rng(seed).chisquare(d, m))
+    return squares.sqrt_().mul_(kernel.mixture(m, generator)).div_(kernel.bandwidth)
+
+
+def draw_phase(m: int, generator: torch.Generator) -> Tensor:  # (m,)
+    """Draw m phases, uniform on [0, 2π)."""
+    return torch.rand(m, dtype=torch.float64, generator=generator).mul_(2 * torch.pi)

@@ -1,0 +1,124 @@
+"""Random Fourier features: cosines of random frequencies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidParameter
+from joker.features.base import FeatureMap, Spectral, draw_phase
+
+
+@dataclass(frozen=True, eq=False)
+class Fourier(FeatureMap):
+    """ψ(x) = √(2/m) cos(Wᵀx + β), with β uniform on [0, 2π).
+
+    Parameters
+    ----------
+    weights : Tensor
+        The frequencies W, (d, m).
+    phase : Tensor
+        The phases β, (m,).
+    scale : float
+        √(2/m), where m counts the features of the whole map: a slice keeps it.
+    """
+
+    weights: Tensor  # (d, m)
+    phase: Tensor  # (m,)
+    scale: float
+
+    @property
+    def n_inputs(self) -> int:
+        """The number of inputs d."""
+        return self.weights.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """The number of features m."""
+        return self.weights.shape[1]
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row."""
+        return torch.addmm(self.phase, x, self.weights).cos_().mul_(self.scale)
+
+    def slice(self, start: int, stop: int) -> Fourier:
+        """Return the map of the features ``start`` to ``stop`` alone."""
+        return replace(self, weights=self.weights[:, start:stop], phase=self.phase[start:stop])
+
+    def work_bytes(self, b: int) -> int:
+        """Return the bytes of the result: it is made in place."""
+        return b * self.n_features * self.weights.element_size()
+
+
+@dataclass(frozen=True, eq=False)
+class FourierPairs(FeatureMap):
+    """ψ(x) = √(2/m) [cos Wᵀx, sin Wᵀx], so that ‖ψ(x)‖ = 1 whatever the draw.
+
+    Parameters
+    ----------
+    weights : Tensor
+        The frequencies W, (d, m/2).
+    """
+
+    weights: Tensor  # (d, m/2)
+
+    @property
+    def n_inputs(self) -> int:
+        """The number of inputs d."""
+        return self.weights.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """The number of features m."""
+        return 2 * self.weights.shape[1]
+
+    @property
+    def scale(self) -> float:
+        """The length of a pair, √(2/m)."""
+        return math.sqrt(2 / self.n_features)
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row."""
+        angle = x @ self.weights
+        features = torch.empty(len(x), self.n_features, dtype=x.dtype, device=x.device)
+        cosines, sines = features.chunk(2, dim=1)
+        torch.cos(angle, out=cosines)
+        torch.sin(angle, out=sines)
+        return features.mul_(self.scale)
+
+    def slice(self, start: int, stop: int) -> Fourier:
+        """Return the map of the features ``start`` to ``stop`` alone, with sin u = cos(u − π/2)."""
+        half = self.weights.shape[1]
+        cosines = self.weights[:, start : min(stop, half)]
+        sines = self.weights[:, max(start - half, 0) : max(stop - half, 0)]
+        phase = self.weights.new_zeros(cosines.shape[1] + sines.shape[1])
+        phase[cosines.shape[1] :] = -torch.pi / 2
+        return Fourier(torch.cat((cosines, sines), dim=1), phase, self.scale)
+
+    def work_bytes(self, b: int) -> int:
+        """Return the bytes of the angles and of the result."""
+        return 3 * b * self.weights.shape[1] * self.weights.element_size()
+
+
+def draw(kernel: Spectral, d: int, m: int, generator: torch.Generator) -> Fourier:
+    """Draw m independent frequencies of ``kernel``, with a phase each."""
+    weights = kernel.spectrum(d, m, generator)
+    return Fourier(weights, draw_phase(m, generator), math.sqrt(2 / m))
+
+
+def draw_pairs(kernel: Spectral, d: int, m: int, generator: torch.Generator) -> FourierPairs:
+    """Draw m/2 independent frequencies of ``kernel``, for a cosine and a sine each."""
+    if m % 2:
+        raise InvalidParameter(
+            f"n_features must be even with features='fourier_pairs'; got {m}. Use {m + 1}, or features='fourier'."
+        )
+    return FourierPairs(kernel.spectrum(d, m // 2, generator))

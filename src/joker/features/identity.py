@@ -1,0 +1,63 @@
+"""The linear kernel's own features: the inputs themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidParameter
+from joker.features.base import FeatureKernel, FeatureMap
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(FeatureMap):
+    """ψ(x) = x, or the inputs ``first`` to ``last`` of it: a view, not a copy.
+
+    Parameters
+    ----------
+    inputs : int
+        The number of inputs d.
+    first, last : int
+        The inputs that are features.
+    """
+
+    inputs: int
+    first: int
+    last: int
+
+    @property
+    def n_inputs(self) -> int:
+        """The number of inputs d."""
+        return self.inputs
+
+    @property
+    def n_features(self) -> int:
+        """The number of features m."""
+        return self.last - self.first
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row."""
+        return x[:, self.first : self.last]
+
+    def slice(self, start: int, stop: int) -> Identity:
+        """Return the map of the features ``start`` to ``stop`` alone."""
+        return replace(self, first=self.first + start, last=self.first + stop)
+
+    def work_bytes(self, b: int) -> int:
+        """Return 0: nothing is made."""
+        return 0
+
+
+def draw(kernel: FeatureKernel, d: int, m: int, generator: torch.Generator) -> Identity:
+    """Return the map, of which there is one."""
+    if m != d:
+        raise InvalidParameter(
+            f"n_features must be the number of inputs with the {kernel.name} kernel, which is its own feature map; "
+            f"got {m} with {d} inputs. Use n_features={d}."
+        )
+    return Identity(d, 0, d)

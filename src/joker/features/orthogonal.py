@@ -1,0 +1,33 @@
+"""Orthogonal random features: frequencies at right angles, which cover the sphere better."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from joker.features.base import ScaleMixture, draw_phase, draw_radii
+from joker.features.fourier import Fourier
+
+
+def draw(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Fourier:
+    """Draw m frequencies in blocks of d that are orthogonal, with the lengths of independent ones.
+
+    Each frequency alone has the law of an independent draw, so the features are unbiased;
+    together they are spread more evenly, so the variance is smaller.
+    """
+    directions = _directions(d, m, generator)
+    weights = directions.mul_(draw_radii(kernel, d, m, generator))
+    return Fourier(weights, draw_phase(m, generator), math.sqrt(2 / m))
+
+
+def _directions(d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
+    """Draw unit columns, uniform on the sphere, orthogonal in blocks of d."""
+    width = min(d, m)
+    normal = torch.randn(-(-m // width), d, width, dtype=torch.float64, generator=generator)
+    q, r = torch.linalg.qr(normal)  # (blocks, d, width), (blocks, width, width)
+    # The factor Q is uniform only once R is made unique, by a positive diagonal.
+    q *= r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    columns: Tensor = q.transpose(0, 1).reshape(d, -1)
+    return columns[:, :m]

@@ -1,0 +1,106 @@
+"""Structured random features: frequencies by Hadamard transforms, without a d × m matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from joker.features.base import FeatureMap, ScaleMixture, draw_phase, draw_radii
+from joker.ops.hadamard import hadamard
+
+ROUNDS = 3  # products HD; with fewer the directions are visibly not uniform
+SHORTEST = (
+    64  # length p of a transform: at 4 the mean of ψψ is off the kernel by up to 0.3, at 16 by 0.02, at 64 unseen
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Structured(FeatureMap):
+    """ψ(x) = √(2/m) cos(R S x + β), where S stacks blocks HD₃ HD₂ HD₁ of order p.
+
+    H is the Hadamard matrix, D diagonal with random signs and R diagonal with the lengths
+    of the frequencies. The rows of a block are orthogonal and nearly uniform on the
+    sphere. It costs O(m log p) time a row, where a dense map costs O(m d), and stores 5m
+    numbers. Inputs are padded with zeros to p, a power of two.
+
+    Parameters
+    ----------
+    signs : Tensor
+        The diagonals of c blocks, D₁ first, (c, 3, p).
+    radii : Tensor
+        R, with the constant that makes the rows of a block unit vectors, (m,).
+    phase : Tensor
+        The phases β, (m,).
+    scale : float
+        √(2/m), where m counts the features of the whole map: a slice keeps it.
+    inputs : int
+        The number of inputs d ≤ p.
+    skip : int
+        How many rows of the first block come before the first feature.
+    """
+
+    signs: Tensor  # (c, 3, p)
+    radii: Tensor  # (m,)
+    phase: Tensor  # (m,)
+    scale: float
+    inputs: int
+    skip: int = 0
+
+    @property
+    def n_inputs(self) -> int:
+        """The number of inputs d."""
+        return self.inputs
+
+    @property
+    def n_features(self) -> int:
+        """The number of features m."""
+        return self.radii.shape[0]
+
+    def project(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return R S x, the inner products of the rows with the frequencies."""
+        first, *others = self.signs.unbind(dim=1)
+        y = hadamard(pad(x, (0, first.shape[1] - self.inputs)).unsqueeze(1) * first)  # (b, c, p)
+        for signs in others:
+            y = hadamard(y.mul_(signs))
+        return y.flatten(1)[:, self.skip : self.skip + self.n_features] * self.radii
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row."""
+        return self.project(x).add_(self.phase).cos_().mul_(self.scale)
+
+    def slice(self, start: int, stop: int) -> Structured:
+        """Return the map of the features ``start`` to ``stop`` alone, with the blocks they need."""
+        p = self.signs.shape[2]
+        first, last = (self.skip + start) // p, -(-(self.skip + stop) // p)
+        return replace(
+            self,
+            signs=self.signs[first:last],
+            radii=self.radii[start:stop],
+            phase=self.phase[start:stop],
+            skip=(self.skip + start) % p,
+        )
+
+    def work_bytes(self, b: int) -> int:
+        """Return the bytes of what a transform is given and of the two tensors it makes."""
+        blocks, _, p = self.signs.shape
+        return 3 * b * blocks * p * self.signs.element_size()
+
+
+def draw(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Structured:
+    """Draw the signs, lengths and phases of m frequencies of ``kernel``."""
+    p = max(SHORTEST, 1 << (d - 1).bit_length())
+    blocks = -(-m // p)
+    signs = torch.randint(2, (blocks, ROUNDS, p), generator=generator).double().mul_(2).sub_(1)
+    # A Gaussian vector of p parts, seen in the d that the inputs fill, is Gaussian: so p, not d, degrees.
+    radii = draw_radii(kernel, p, m, generator).mul_(p ** (-ROUNDS / 2))
+    return Structured(signs, radii, draw_phase(m, generator), math.sqrt(2 / m), d)

@@ -1,0 +1,91 @@
+"""Tensor sketches: random features of the polynomial kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from joker.features.base import FeatureMap, Power
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSketch(FeatureMap):
+    """ψ(x) = IFFT(Π_j FFT(C_j x̃)), with x̃ = [x/σ, 1] and count sketches C_j, j = 1…degree.
+
+    (⟨x, z⟩/σ² + 1)^degree = ⟨x̃, z̃⟩^degree is an inner product of tensor powers. A count
+    sketch adds each input, with a random sign, into a random one of m buckets and keeps
+    inner products on average; so does the circular convolution of independent sketches,
+    which is the count sketch of the tensor power.
+
+    Parameters
+    ----------
+    buckets : Tensor
+        Where each input goes, (degree, d + 1), of int64.
+    signs : Tensor
+        Its sign, (degree, d + 1).
+    bandwidth : float
+        The length scale σ.
+    width : int
+        The number of buckets.
+    first, last : int
+        The buckets that are features. The transform needs all of them, so that a slice
+        holds as much as the whole map while it works, and less only in its result.
+    """
+
+    buckets: Tensor  # (degree, d + 1)
+    signs: Tensor  # (degree, d + 1)
+    bandwidth: float
+    width: int
+    first: int
+    last: int
+
+    @property
+    def n_inputs(self) -> int:
+        """The number of inputs d."""
+        return self.signs.shape[1] - 1
+
+    @property
+    def n_features(self) -> int:
+        """The number of features m."""
+        return self.last - self.first
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row."""
+        lifted = pad(x / self.bandwidth, (0, 1), value=1.0)  # (b, d + 1)
+        product = self._spectrum(lifted, 0)
+        for j in range(1, len(self.signs)):
+            product *= self._spectrum(lifted, j)
+        features: Tensor = torch.fft.irfft(product, n=self.width)
+        return features if self.n_features == self.width else features[:, self.first : self.last].clone()
+
+    def _spectrum(
+        self,
+        lifted: Tensor,  # (b, d + 1)
+        j: int,
+    ) -> Tensor:  # (b, width // 2 + 1)
+        """Return the Fourier transform of the count sketch C_j x̃."""
+        sketch = lifted.new_zeros(len(lifted), self.width)
+        spectrum: Tensor = torch.fft.rfft(sketch.index_add_(1, self.buckets[j], lifted * self.signs[j]))
+        return spectrum
+
+    def slice(self, start: int, stop: int) -> TensorSketch:
+        """Return the map of the features ``start`` to ``stop`` alone."""
+        return replace(self, first=self.first + start, last=self.first + stop)
+
+    def work_bytes(self, b: int) -> int:
+        """Return the bytes of the lifted rows and of three sketches or transforms of them."""
+        return b * (3 * (self.width + 2) + 2 * self.signs.shape[1]) * self.signs.element_size()
+
+
+def draw(kernel: Power, d: int, m: int, generator: torch.Generator) -> TensorSketch:
+    """Draw the buckets and signs of ``kernel.degree`` count sketches of m buckets."""
+    shape = (kernel.degree, d + 1)
+    buckets = torch.randint(m, shape, generator=generator)
+    signs = torch.randint(2, shape, generator=generator).double().mul_(2).sub_(1)
+    return TensorSketch(buckets, signs, kernel.bandwidth, width=m, first=0, last=m)

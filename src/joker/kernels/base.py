@@ -1,0 +1,116 @@
+"""What a kernel is: a positive definite function of two rows, with one length scale."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidParameter
+
+
+def check_bandwidth(bandwidth: object) -> float:
+    """Return ``bandwidth`` as a float if it is a positive finite number, else raise InvalidParameter."""
+    number = isinstance(bandwidth, Real) and not isinstance(bandwidth, bool)
+    if not number or not math.isfinite(bandwidth) or bandwidth <= 0:  # type: ignore[arg-type, operator]
+        raise InvalidParameter(
+            f"bandwidth must be a positive finite number; got {bandwidth!r}. Use a number such as 1.0, or 'median'."
+        )
+    return float(bandwidth)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """A positive definite function k(x, z) with bandwidth σ.
+
+    A kernel of your own is one frozen dataclass with ``__call__``, ``diag`` and ``distance``.
+    Derive it from `Radial` if it is a function of ‖x − z‖₂ alone, from `Stationary` if it is
+    a function of x − z, and it has random features as well.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ > 0.
+
+    Attributes
+    ----------
+    name : str
+        How messages and saved models call the kernel.
+    has_bandwidth : bool
+        False if the value of k does not depend on σ.
+    feature_kinds : tuple of str
+        The feature maps that suit the kernel, the default first; empty if none does.
+    matrices : int
+        How many (b, k) matrices of x's dtype a call holds at its peak, its result included.
+    """
+
+    bandwidth: float = 1.0
+
+    name: ClassVar[str] = "custom"
+    has_bandwidth: ClassVar[bool] = True
+    feature_kinds: ClassVar[tuple[str, ...]] = ()
+    matrices: ClassVar[int] = 3  # enough for an expression of a few steps, none of them in place
+
+    def __post_init__(self) -> None:
+        check_bandwidth(self.bandwidth)
+
+    @abstractmethod
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return the matrix of k(x_i, z_j)."""
+
+    @abstractmethod
+    def diag(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b,)
+        """Return k(x_i, x_i) without the rest of the matrix."""
+
+    @abstractmethod
+    def distance(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return the distance that σ is measured in."""
+
+    def with_bandwidth(self, bandwidth: float) -> Self:
+        """Return the same kernel with another σ."""
+        return replace(self, bandwidth=bandwidth)
+
+    def bandwidth_from(self, gamma: float) -> float:
+        """Return the σ of a kernel written with γ in place of 1/σ², as in ``1/(1 + γ‖r‖²)``: 1/√γ."""
+        return 1 / math.sqrt(gamma)
+
+    def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
+        """Return the bytes that a call on (b, d) and (k, d) holds at its peak, its result included."""
+        return itemsize * (self.matrices * b * k + (b + k + 1) * (d + 1))
+
+
+class Stationary(Kernel):
+    """A kernel of the difference r = x − z, with k(x, x) = 1.
+
+    By Bochner's theorem it is the characteristic function of a probability law, its
+    spectrum: k(x, z) = E cos⟨w, x − z⟩.
+    """
+
+    feature_kinds: ClassVar[tuple[str, ...]] = ("fourier", "fourier_pairs")
+
+    def diag(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b,)
+        """Return ones."""
+        return x.new_ones(x.shape[0])
+
+    @abstractmethod
+    def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
+        """Draw m frequencies w from the spectrum, one a column, in float64 on the CPU."""

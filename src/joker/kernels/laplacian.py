@@ -1,0 +1,50 @@
+"""The Laplacian kernel of the L1 distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from joker.kernels.base import Stationary
+
+
+@dataclass(frozen=True)
+class Laplacian(Stationary):
+    """k(x, z) = exp(−‖x − z‖₁ / σ), with the d parts of w independent Cauchy of scale 1/σ.
+
+    It is a product over the inputs and not a function of the Euclidean distance: for
+    that one see `Matern12`.
+
+    >>> Laplacian(bandwidth=2.0)(torch.zeros(1, 2), torch.ones(1, 2))
+    tensor([[0.3679]])
+    """
+
+    name: ClassVar[str] = "laplacian"
+    matrices: ClassVar[int] = 1
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return the matrix of k(x_i, z_j)."""
+        return self.distance(x, z).mul_(-1 / self.bandwidth).exp_()
+
+    def distance(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return ‖x_i − z_j‖₁."""
+        return torch.cdist(x, z, p=1.0)
+
+    def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
+        """Draw m frequencies of independent Cauchy parts, one a column, in float64 on the CPU."""
+        return torch.empty(d, m, dtype=torch.float64).cauchy_(0.0, 1 / self.bandwidth, generator=generator)
+
+    def bandwidth_from(self, gamma: float) -> float:
+        """Return the σ of exp(−γ‖r‖₁): 1/γ."""
+        return 1 / gamma

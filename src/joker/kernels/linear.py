@@ -1,0 +1,56 @@
+"""The linear kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from joker.kernels.base import Kernel, check_bandwidth
+from joker.kernels.distance import squared_distance
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """k(x, z) = ⟨x, z⟩.
+
+    A length scale would only multiply it by a constant, which is λ's work: its bandwidth
+    is 1, cannot be given, and asking for another one changes nothing.
+    """
+
+    bandwidth: float = field(default=1.0, init=False, repr=False)
+
+    name: ClassVar[str] = "linear"
+    has_bandwidth: ClassVar[bool] = False
+    feature_kinds: ClassVar[tuple[str, ...]] = ("identity",)
+    matrices: ClassVar[int] = 1
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return the matrix of ⟨x_i, z_j⟩."""
+        return x @ z.T
+
+    def diag(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b,)
+        """Return ‖x_i‖²."""
+        return torch.einsum("bd,bd->b", x, x)
+
+    def distance(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return ‖x_i − z_j‖₂."""
+        return squared_distance(x, z).sqrt_()
+
+    def with_bandwidth(self, bandwidth: float) -> Self:
+        """Return the kernel as it is."""
+        check_bandwidth(bandwidth)
+        return self

@@ -1,0 +1,95 @@
+"""The Matérn kernels of order ν = 1/2, 3/2 and 5/2, with s = √(2ν)‖x − z‖₂/σ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from joker.kernels.distance import squared_distance
+from joker.kernels.radial import Radial
+
+_FLOAT64 = 8  # bytes
+
+
+class Matern(Radial):
+    """What the orders share: the spectrum is Student's t with 2ν degrees of freedom.
+
+    Attributes
+    ----------
+    dof : int
+        2ν, an odd number.
+    """
+
+    dof: ClassVar[int]
+
+    def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
+        """Draw m values of τ = √(2ν / χ²), where χ² has 2ν degrees of freedom."""
+        normal = torch.randn(self.dof, m, dtype=torch.float64, generator=generator)
+        return normal.square_().mean(dim=0).rsqrt_()
+
+
+@dataclass(frozen=True)
+class Matern12(Matern):
+    """k(x, z) = exp(−s), s = ‖x − z‖₂/σ."""
+
+    name: ClassVar[str] = "matern12"
+    dof: ClassVar[int] = 1
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return the matrix of k(x_i, z_j)."""
+        # The square root has a vertical tangent at zero: there it would turn an error of
+        # 10⁻⁷ in the squared distance into one of 3·10⁻⁴ in the kernel, so that float32
+        # rows need squared distances in float64.
+        return self.profile(squared_distance(x, z, self.bandwidth, torch.float64).to(x.dtype))
+
+    def profile(
+        self,
+        r2: Tensor,  # (b, k)
+    ) -> Tensor:  # (b, k)
+        """Return exp(−√r2), in place."""
+        return r2.sqrt_().neg_().exp_()
+
+    def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
+        """Return the bytes that a call holds at its peak: distances and rows in float64, twice while they are cast."""
+        return (_FLOAT64 + itemsize) * b * k + 2 * _FLOAT64 * (b + k + 1) * (d + 1)
+
+
+@dataclass(frozen=True)
+class Matern32(Matern):
+    """k(x, z) = (1 + s) exp(−s), s = √3‖x − z‖₂/σ."""
+
+    name: ClassVar[str] = "matern32"
+    dof: ClassVar[int] = 3
+    matrices: ClassVar[int] = 2
+
+    def profile(
+        self,
+        r2: Tensor,  # (b, k)
+    ) -> Tensor:  # (b, k)
+        """Return (1 + s) exp(−s)."""
+        s = r2.mul_(3).sqrt_()
+        return s.add(1).mul_(s.neg_().exp_())
+
+
+@dataclass(frozen=True)
+class Matern52(Matern):
+    """k(x, z) = (1 + s + s²/3) exp(−s), s = √5‖x − z‖₂/σ."""
+
+    name: ClassVar[str] = "matern52"
+    dof: ClassVar[int] = 5
+    matrices: ClassVar[int] = 2
+
+    def profile(
+        self,
+        r2: Tensor,  # (b, k)
+    ) -> Tensor:  # (b, k)
+        """Return (1 + s + s²/3) exp(−s)."""
+        s = r2.mul_(5).sqrt_()
+        return torch.addcmul(s, s, s, value=1 / 3).add_(1).mul_(s.neg_().exp_())

@@ -1,0 +1,68 @@
+"""The polynomial kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import ClassVar
+
+from torch import Tensor
+
+from joker.errors import InvalidParameter
+from joker.kernels.base import Kernel
+from joker.kernels.distance import squared_distance
+from joker.kernels.linear import Linear
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """k(x, z) = (⟨x, z⟩/σ² + 1)^degree.
+
+    Its σ is the length at which ⟨x, x⟩/σ² is 1. Bandwidth rules measure it by Euclidean
+    distances between rows: for rows about the origin E‖x − z‖² = 2 E‖x‖², so that with
+    the median rule ⟨x, x⟩/σ² is near ½, whatever the units and the number of inputs.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ > 0.
+    degree : int
+        The power, at least 1.
+    """
+
+    degree: int = 3
+
+    name: ClassVar[str] = "polynomial"
+    feature_kinds: ClassVar[tuple[str, ...]] = ("tensor_sketch",)
+    matrices: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.degree, Integral) or self.degree < 1:
+            raise InvalidParameter(f"degree must be a whole number of at least 1; got {self.degree!r}. Use 2 or 3.")
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return the matrix of k(x_i, z_j)."""
+        return self._power((x / self.bandwidth) @ (z / self.bandwidth).T)
+
+    def diag(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b,)
+        """Return (‖x_i‖²/σ² + 1)^degree."""
+        return self._power(Linear().diag(x / self.bandwidth))
+
+    def distance(
+        self,
+        x: Tensor,  # (b, d)
+        z: Tensor,  # (k, d)
+    ) -> Tensor:  # (b, k)
+        """Return ‖x_i − z_j‖₂."""
+        return squared_distance(x, z).sqrt_()
+
+    def _power(self, product: Tensor) -> Tensor:
+        return product.add_(1).pow_(int(self.degree))

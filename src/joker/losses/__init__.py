@@ -1,0 +1,86 @@
+"""The losses of kernel machines, each with its conjugate.
+
+``get("huber", delta=2.0)`` makes one by name; a :class:`Loss` object passes through.
+To add a loss, write one class: see ``docs/adding-a-loss.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from joker.errors import InvalidParameter, UnknownName
+from joker.losses.base import MARGIN, RESIDUAL, ClassificationLoss, Loss, RegressionLoss
+from joker.losses.classification import Hinge, Logistic, SquaredHinge
+from joker.losses.combine import InfimalConvolution, Scaled
+from joker.losses.regression import (
+    Absolute,
+    EpsilonInsensitive,
+    Huber,
+    Lp,
+    Quantile,
+    Squared,
+    SquaredEpsilonInsensitive,
+    Tube,
+)
+
+NAMES: dict[str, type[Loss]] = {
+    "squared": Squared,
+    "huber": Huber,
+    "absolute": Absolute,
+    "epsilon_insensitive": EpsilonInsensitive,
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+    "quantile": Quantile,
+    "lp": Lp,
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "logistic": Logistic,
+}
+
+
+def get(loss: str | Loss, **parameters: float) -> Loss:
+    """The loss of that name, or the object itself.
+
+    >>> get("huber", delta=2.0)
+    Huber(delta=2.0)
+    """
+    if isinstance(loss, Loss):
+        if parameters:
+            raise InvalidParameter(
+                f"parameters of a loss go into the loss itself when it is an object; got {loss!r} and "
+                f"{sorted(parameters)}. Set them where the object is made."
+            )
+        return loss
+    if not isinstance(loss, str) or loss not in NAMES:
+        raise UnknownName.among("loss", loss, NAMES)
+    kind = NAMES[loss]
+    known = {field.name for field in fields(kind)}
+    if foreign := sorted(set(parameters) - known):
+        raise InvalidParameter(
+            f"parameters of the loss {loss!r} must be among {sorted(known) or 'none'}; got {foreign}. "
+            "Leave out what this loss does not have."
+        )
+    return kind(**parameters)
+
+
+__all__ = [
+    "MARGIN",
+    "NAMES",
+    "RESIDUAL",
+    "Absolute",
+    "ClassificationLoss",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "InfimalConvolution",
+    "Logistic",
+    "Loss",
+    "Lp",
+    "Quantile",
+    "RegressionLoss",
+    "Scaled",
+    "Squared",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+    "Tube",
+    "get",
+]

@@ -1,0 +1,107 @@
+"""Losses of the margin ``u = y f``, with ``y`` in {-1, 1}."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from joker.losses.base import Bound, ClassificationLoss
+
+
+@dataclass(frozen=True)
+class Hinge(ClassificationLoss):
+    """``max(1 - u, 0)``: the support vector classifier. Its dual has no curvature."""
+
+    quadratic: ClassVar[bool] = True
+
+    @property
+    def lower(self) -> Bound:
+        return 0.0
+
+    @property
+    def upper(self) -> Bound:
+        return 1.0
+
+    def primal(self, u: Tensor) -> Tensor:
+        return (1 - u).clamp(min=0)
+
+    def dual(self, a: Tensor) -> Tensor:
+        return -a
+
+    def slope(self, a: Tensor) -> Tensor:
+        return -torch.ones_like(a)
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Hinge):
+    """``max(1 - u, 0)² / 2``: the dual of the hinge, with curvature instead of an upper end."""
+
+    @property
+    def upper(self) -> Bound:
+        return math.inf
+
+    def primal(self, u: Tensor) -> Tensor:
+        return 0.5 * (1 - u).clamp(min=0).square()
+
+    def dual(self, a: Tensor) -> Tensor:
+        return 0.5 * a.square() - a
+
+    def slope(self, a: Tensor) -> Tensor:
+        return a - 1
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return torch.ones_like(a)
+
+
+@dataclass(frozen=True)
+class Logistic(ClassificationLoss):
+    """``log(1 + exp(-u))``; its dual is the binary entropy ``a log a + (1 - a) log(1 - a)`` on (0, 1)."""
+
+    barrier: ClassVar[bool] = True
+
+    START: ClassVar[float] = 1e-3  # a first point: deep inside (0, 1) Newton's steps stall in float64
+    FLOOR: ClassVar[float] = 1e-30  # a margin of 69: nothing is lost below it, and 1/FLOOR is a float32
+
+    @property
+    def lower(self) -> Bound:
+        return 0.0
+
+    @property
+    def upper(self) -> Bound:
+        return 1.0
+
+    def primal(self, u: Tensor) -> Tensor:
+        return torch.nn.functional.softplus(-u)
+
+    def dual(self, a: Tensor) -> Tensor:
+        a = a.clamp(0, 1)  # a = c·1 rounds a hair above 1 when it is divided by c again
+        return torch.xlogy(a, a) + torch.xlogy(1 - a, 1 - a)
+
+    def slope(self, a: Tensor) -> Tensor:
+        a = self._inside(a)
+        return a.log() - torch.log1p(-a)
+
+    def curvature(self, a: Tensor) -> Tensor:
+        a = self._inside(a)
+        return 1 / a + 1 / (1 - a)
+
+    def bend(self, a: Tensor, d: Tensor) -> Tensor:
+        """The relative entropy of a + d to a: no difference of nearly equal logarithms."""
+        a, d = self._inside(a).double(), d.double()
+        new = (a + d).clamp(0, 1)
+        up, down = torch.special.xlog1py(new, d / a), torch.special.xlog1py(1 - new, -d / (1 - a))
+        return torch.add(up, down)
+
+    def start(self, a: Tensor, toward: Tensor) -> Tensor:
+        return self._inside(torch.where(a == 0, self.START, a))
+
+    def _inside(self, a: Tensor) -> Tensor:
+        """Clamp after every rounding: the slope at 0 and 1 is infinite."""
+        return a.clamp(self.FLOOR, 1 - torch.finfo(a.dtype).eps)

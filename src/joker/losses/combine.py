@@ -1,0 +1,163 @@
+"""New losses from old ones: a multiple, and an infimal convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidParameter
+from joker.losses.base import Bound, Frame, Loss
+
+
+@dataclass(frozen=True)
+class Scaled(Loss):
+    """``c`` times a loss: the one place where weights and the regularisation strength enter.
+
+    With a primal ``c l`` the dual is ``c dual(a / c)`` on the box times ``c``. A tensor
+    ``c`` (b, t) gives each row and column its own; where it is 0 the box is the point 0.
+    """
+
+    loss: Loss
+    c: Bound = 1.0
+
+    @property
+    def frame(self) -> Frame:  # type: ignore[override]
+        """That of the loss."""
+        return self.loss.frame
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        """As the loss: the curvature is divided by ``c``."""
+        return self.loss.quadratic
+
+    @property
+    def barrier(self) -> bool:  # type: ignore[override]
+        """As the loss."""
+        return self.loss.barrier
+
+    @property
+    def lower(self) -> Bound:
+        return _times(self.c, self.loss.lower)
+
+    @property
+    def upper(self) -> Bound:
+        return _times(self.c, self.loss.upper)
+
+    @property
+    def kink(self) -> float:
+        return self.loss.kink
+
+    @property
+    def unbounded(self) -> bool:
+        return self.loss.unbounded
+
+    @property
+    def _divisor(self) -> Bound:
+        return torch.where(self.c > 0, self.c, 1.0) if isinstance(self.c, Tensor) else self.c
+
+    def primal(self, u: Tensor) -> Tensor:
+        return self.c * self.loss.primal(u)
+
+    def dual(self, a: Tensor) -> Tensor:
+        return self.c * self.loss.dual(a / self._divisor)
+
+    def slope(self, a: Tensor) -> Tensor:
+        return self.loss.slope(a / self._divisor)
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return self.loss.curvature(a / self._divisor) / self._divisor
+
+    def bend(self, a: Tensor, d: Tensor) -> Tensor:
+        return self.c * self.loss.bend(a / self._divisor, d / self._divisor)
+
+    def start(self, a: Tensor, toward: Tensor) -> Tensor:
+        return self.c * self.loss.start(a / self._divisor, toward)
+
+
+def _times(c: Bound, bound: Bound) -> Bound:
+    return torch.where(c > 0, c * bound, 0.0) if isinstance(c, Tensor) else c * bound
+
+
+@dataclass(frozen=True)
+class InfimalConvolution(Loss):
+    """``inf over u1 + u2 + ... = u of l1(u1) + l2(u2) + ...``; its dual is the sum of the duals.
+
+    The absolute loss convolved with a tube is the epsilon-insensitive loss; the squared
+    loss with a multiple of the absolute one is Huber's.
+
+    >>> import torch
+    >>> from joker.losses import Absolute, Huber, InfimalConvolution, Scaled, Squared
+    >>> huber = InfimalConvolution((Squared(), Scaled(Absolute(), 0.7)))
+    >>> u = torch.linspace(-3, 3, 7, dtype=torch.float64)
+    >>> torch.allclose(huber.primal(u), Huber(delta=0.7).primal(u))
+    True
+    """
+
+    parts: tuple[Loss, ...]
+
+    def __post_init__(self) -> None:
+        frames = {part.frame.task for part in self.parts}
+        if len(frames) != 1:
+            raise InvalidParameter(
+                f"parts must be one or more losses of one task; got {len(self.parts)} parts for "
+                f"{sorted(frames) or 'no task'}. Combine regression losses with regression losses."
+            )
+
+    @property
+    def frame(self) -> Frame:  # type: ignore[override]
+        """That of the parts."""
+        return self.parts[0].frame
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        """Whether every part is."""
+        return all(part.quadratic for part in self.parts)
+
+    @property
+    def barrier(self) -> bool:  # type: ignore[override]
+        """Whether any part is."""
+        return any(part.barrier for part in self.parts)
+
+    @property
+    def lower(self) -> Bound:
+        return reduce(_larger, (part.lower for part in self.parts))
+
+    @property
+    def upper(self) -> Bound:
+        return reduce(_smaller, (part.upper for part in self.parts))
+
+    @property
+    def kink(self) -> float:
+        return sum(part.kink for part in self.parts)
+
+    def dual(self, a: Tensor) -> Tensor:
+        return self._sum(lambda part: part.dual(a))
+
+    def slope(self, a: Tensor) -> Tensor:
+        return self._sum(lambda part: part.slope(a))
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return self._sum(lambda part: part.curvature(a))
+
+    def bend(self, a: Tensor, d: Tensor) -> Tensor:
+        return self._sum(lambda part: part.bend(a, d))
+
+    def start(self, a: Tensor, toward: Tensor) -> Tensor:
+        return reduce(lambda point, part: part.start(point, toward), self.parts, a)
+
+    def _sum(self, term: Callable[[Loss], Tensor]) -> Tensor:
+        return torch.stack([term(part) for part in self.parts]).sum(0)
+
+
+def _larger(a: Bound, b: Bound) -> Bound:
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return torch.maximum(*torch.broadcast_tensors(torch.as_tensor(a), torch.as_tensor(b)))
+    return max(a, b)
+
+
+def _smaller(a: Bound, b: Bound) -> Bound:
+    return -_larger(-a, -b)

@@ -1,0 +1,206 @@
+"""Losses of the residual ``u = y - f``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidParameter
+from joker.losses.base import Bound, RegressionLoss
+
+
+@dataclass(frozen=True)
+class Squared(RegressionLoss):
+    """Half the square, ``u² / 2``: kernel ridge regression."""
+
+    quadratic: ClassVar[bool] = True
+
+    def primal(self, u: Tensor) -> Tensor:
+        return 0.5 * u.square()
+
+    def dual(self, a: Tensor) -> Tensor:
+        return 0.5 * a.square()
+
+    def slope(self, a: Tensor) -> Tensor:
+        return a
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return torch.ones_like(a)
+
+
+@dataclass(frozen=True)
+class Huber(Squared):
+    """Squared up to ``delta``, linear beyond; its dual is the squared one in a box."""
+
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(0 < self.delta < math.inf, "delta", "positive and finite", self.delta, "1.0")
+
+    @property
+    def lower(self) -> Bound:
+        return -self.delta
+
+    @property
+    def upper(self) -> Bound:
+        return self.delta
+
+    def primal(self, u: Tensor) -> Tensor:
+        near = u.abs().clamp(max=self.delta)
+        return near * (u.abs() - 0.5 * near)
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(Squared):
+    """Half the square of what exceeds a tube of half-width ``epsilon``."""
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        _require_tube(self.epsilon)
+
+    @property
+    def kink(self) -> float:
+        return self.epsilon
+
+    def primal(self, u: Tensor) -> Tensor:
+        return 0.5 * (u.abs() - self.epsilon).clamp(min=0).square()
+
+
+@dataclass(frozen=True)
+class Absolute(RegressionLoss):
+    """The absolute residual ``|u|``: median regression. Its dual has no curvature."""
+
+    quadratic: ClassVar[bool] = True
+
+    @property
+    def lower(self) -> Bound:
+        return -1.0
+
+    @property
+    def upper(self) -> Bound:
+        return 1.0
+
+    def primal(self, u: Tensor) -> Tensor:
+        return u.abs()
+
+    def dual(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a)
+
+    def slope(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a)
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a)
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Absolute):
+    """What the absolute residual exceeds a tube by, ``max(|u| - epsilon, 0)``: SVR."""
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        _require_tube(self.epsilon)
+
+    @property
+    def kink(self) -> float:
+        return self.epsilon
+
+    def primal(self, u: Tensor) -> Tensor:
+        return (u.abs() - self.epsilon).clamp(min=0)
+
+
+@dataclass(frozen=True)
+class Quantile(Absolute):
+    """The pinball loss ``max(q u, (q - 1) u)``; a tensor of shape (t,) gives each column its own q."""
+
+    quantile: Bound = 0.5
+
+    def __post_init__(self) -> None:
+        level = torch.as_tensor(self.quantile)
+        inside = bool(((level > 0) & (level < 1)).all())
+        _require(inside, "quantile", "between 0 and 1, both excluded", self.quantile, "0.5")
+
+    @property
+    def lower(self) -> Bound:
+        return self.quantile - 1
+
+    @property
+    def upper(self) -> Bound:
+        return self.quantile
+
+    def primal(self, u: Tensor) -> Tensor:
+        return torch.maximum(self.quantile * u, (self.quantile - 1) * u)
+
+
+@dataclass(frozen=True)
+class Lp(RegressionLoss):
+    """``|u|^p / p`` for p > 1; its dual is ``|a|^q / q`` with 1/p + 1/q = 1."""
+
+    p: float = 1.5
+
+    FLOOR: ClassVar[float] = 1e-6  # nearer to 0 the curvature is that at FLOOR, or it would be 0 or infinite
+
+    def __post_init__(self) -> None:
+        _require(1 < self.p < math.inf, "p", "greater than 1 and finite", self.p, "1.5")
+
+    @property
+    def q(self) -> float:
+        """The conjugate exponent."""
+        return self.p / (self.p - 1)
+
+    def primal(self, u: Tensor) -> Tensor:
+        return u.abs().pow(self.p) / self.p
+
+    def dual(self, a: Tensor) -> Tensor:
+        return a.abs().pow(self.q) / self.q
+
+    def slope(self, a: Tensor) -> Tensor:
+        return a.sign() * a.abs().pow(self.q - 1)
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return (self.q - 1) * a.abs().clamp(min=self.FLOOR).pow(self.q - 2)
+
+    def start(self, a: Tensor, toward: Tensor) -> Tensor:
+        return torch.where(a == 0, 1e-3 * toward, a)
+
+
+@dataclass(frozen=True)
+class Tube(RegressionLoss):
+    """0 inside ``|u| <= epsilon`` and infinite outside: a part to compose losses from."""
+
+    epsilon: float = 0.1
+    quadratic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _require_tube(self.epsilon)
+
+    @property
+    def kink(self) -> float:
+        return self.epsilon
+
+    def primal(self, u: Tensor) -> Tensor:
+        return torch.where(u.abs() <= self.epsilon, 0.0, math.inf).to(u)
+
+    def dual(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a)
+
+    def slope(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a)
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a)
+
+
+def _require(holds: bool, name: str, rule: str, got: object, remedy: str) -> None:
+    if not holds:
+        raise InvalidParameter(f"{name} must be {rule}; got {name}={got}. Use a value such as {remedy}.")
+
+
+def _require_tube(epsilon: float) -> None:
+    _require(0 <= epsilon < math.inf, "epsilon", "at least 0 and finite", epsilon, "0.1")

@@ -1,0 +1,5 @@
+"""Fitted predictors."""
+
+from joker.models.machine import ExactMachine, FeatureMachine, Machine
+
+__all__ = ["ExactMachine", "FeatureMachine", "Machine"]

@@ -1,0 +1,70 @@
+"""Fitted predictors: rows in, predictions out, in bounded memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from joker.errors import InvalidData
+from joker.features import FeatureMap
+from joker.kernels import Kernel
+from joker.kernels.product import matvec
+from joker.runtime import DEFAULT_BUDGET, tiles
+
+
+@dataclass(frozen=True, eq=False)
+class Machine(ABC):
+    """A prediction function f(x) = ⟨θ, φ(x)⟩ for each of t columns."""
+
+    @property
+    @abstractmethod
+    def n_inputs(self) -> int:
+        """The number of inputs d."""
+
+    def predict(self, x: Tensor, budget: int = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
+        """Return f of each row, using at most ``budget`` bytes beside the result."""
+        if x.dim() != 2 or x.shape[1] != self.n_inputs:
+            raise InvalidData(
+                f"X must have the {self.n_inputs} inputs the machine was trained on; got shape {tuple(x.shape)}. "
+                "Give the same inputs in the same order."
+            )
+        return self._predict(x, budget)
+
+    @abstractmethod
+    def _predict(self, x: Tensor, budget: int) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ExactMachine(Machine):
+    """f(x) = Σ α_i k(x, x_i) over the rows it was trained on."""
+
+    kernel: Kernel
+    x: Tensor  # (n, d)
+    alpha: Tensor  # (n, t)
+
+    @property
+    def n_inputs(self) -> int:
+        return self.x.shape[1]
+
+    def _predict(self, x: Tensor, budget: int) -> Tensor:
+        return matvec(self.kernel, x, self.x, self.alpha, budget)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMachine(Machine):
+    """f(x) = ⟨θ, ψ(x)⟩ with random features ψ."""
+
+    features: FeatureMap
+    theta: Tensor  # (m, t)
+
+    @property
+    def n_inputs(self) -> int:
+        return self.features.n_inputs
+
+    def _predict(self, x: Tensor, budget: int) -> Tensor:
+        f = self.theta.new_empty(len(x), self.theta.shape[1])
+        for tile in tiles(len(x), self.features.work_bytes(1), budget, "features"):
+            f[tile] = self.features(x[tile]) @ self.theta
+        return f

@@ -1,0 +1,1 @@
+"""Device operations, each with a plain torch form."""

@@ -1,0 +1,27 @@
+"""Dual block coordinate descent with a trust region, certified by the duality gap."""
+
+from joker.solvers.average import Average
+from joker.solvers.block import BlockResult, BlockSolver, Outcome
+from joker.solvers.descent import Descent, Settings
+from joker.solvers.gap import Gap, certify
+from joker.solvers.problem import Problem
+from joker.solvers.report import Reason, Record, Report
+from joker.solvers.state import ExactState, FeatureState, State
+
+__all__ = [
+    "Average",
+    "BlockResult",
+    "BlockSolver",
+    "Descent",
+    "ExactState",
+    "FeatureState",
+    "Gap",
+    "Outcome",
+    "Problem",
+    "Reason",
+    "Record",
+    "Report",
+    "Settings",
+    "State",
+    "certify",
+]

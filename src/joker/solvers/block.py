@@ -1,0 +1,213 @@
+"""One block: a trust region around a quadratic model of the dual, each column on its own.
+
+Minimises over the rows of a block, with ``f`` the prediction at the point ``a``,
+
+    J(a + s) - J(a) = f·s + ½ s·K s + Σ [psi(a+s) - psi(a)]     over the box of the loss.
+
+The model takes psi'' at the current point; for a quadratic loss it is exact. The region
+is a ball of the maximum norm, so that ball and box together are a box again, which
+:mod:`joker.solvers.free_set` knows how to search. A free quadratic loss (ridge) needs
+no search: its linear system is solved by a Cholesky factorisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from joker.losses import Loss
+from joker.runtime import all_true
+from joker.solvers.free_set import Box, minimise
+
+ACCEPT = 1e-4  # least share of the promised decrease that a step must keep
+POOR, GOOD = 0.5, 0.75  # shares below and above which the region shrinks and grows (Algorithm 1 of the paper)
+SHRINK, GROW = 0.25, 2.0
+NEAR = 0.1  # share of the distance to a barrier that a step must leave
+FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
+
+
+class Outcome(IntEnum):
+    """How the solve of one column of a block ended."""
+
+    CONVERGED = 0
+    LIMIT = 1
+    STALLED = 2
+    BROKEN = 3
+
+    @property
+    def sentence(self) -> str:
+        """The sentence a user reads."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Outcome.CONVERGED: "The projected gradient reached the tolerance.",
+    Outcome.LIMIT: "The iterations allowed were used up; every one of them lowered the objective.",
+    Outcome.STALLED: "No step lowers the objective any more at this floating-point precision.",
+    Outcome.BROKEN: "The kernel, the predictions or the targets of the block are not finite.",
+}
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """The new point of each column and how it was reached."""
+
+    x: Tensor  # (b, t) inside the box
+    change: Tensor  # (t,) float64, J(x) - J(a), never above 0
+    outcome: Tensor  # (t,) values of Outcome
+    products: Tensor  # (t,) products K v
+
+
+@dataclass(frozen=True)
+class BlockSolver:
+    """Settings of the block solve.
+
+    Parameters
+    ----------
+    tol : float
+        Norm of the projected gradient to reach, relative to that at the start.
+    max_products : int
+        Products ``K v`` that a column may use in one search of a quadratic model.
+    max_models : int
+        Quadratic models that a column may try.
+    """
+
+    tol: float = 1e-2
+    max_products: int = 300
+    max_models: int = 30
+
+    def solve(
+        self,
+        K: Tensor,  # (b, b)
+        f: Tensor,  # (b, t) prediction at a
+        a: Tensor,  # (b, t) inside the box of the loss
+        y: Tensor,  # (b, t) or (b, 1)
+        loss: Loss,
+    ) -> BlockResult:
+        """Lower the dual objective over the block; ``a`` is not changed."""
+        search = _Search(K, f, a, y, loss, self)
+        for _ in range(self.max_models):
+            if all_true(search.done):
+                break
+            search.advance()
+        return search.result()
+
+
+class _Search:
+    """The moving part: a point, its image under K, and a radius for each column."""
+
+    def __init__(self, K: Tensor, f: Tensor, a: Tensor, y: Tensor, loss: Loss, settings: BlockSolver) -> None:
+        self.K, self.f, self.a, self.y, self.loss, self.settings = K, f, a, y.expand_as(a), loss, settings
+        self.low, self.high = loss.box(self.y)
+        self.fixed = self.low >= self.high
+        self.x, self.Ks = a, torch.zeros_like(a)
+        self.products = torch.zeros_like(a[0], dtype=torch.long)
+        self.change = torch.zeros_like(a[0], dtype=torch.float64)
+        self.radius = torch.full_like(a[0], torch.inf)
+        self.factor = self._factorise() if loss.quadratic and loss.unbounded else None
+        if not loss.quadratic:
+            self._enter()
+        self.norm = self._gradient_norm()
+        rounding = torch.finfo(a.dtype).eps * (f.norm(dim=0) + self.y.norm(dim=0))
+        self.target = torch.maximum(settings.tol * self.norm, rounding)
+        self.broken = ~self.norm.isfinite()
+        self.done = self.broken | (self.norm <= self.target)
+        self.stalled = torch.zeros_like(self.done)
+
+    def _enter(self) -> None:
+        """Leave points where the model does not exist, such as the ends of a barrier."""
+        y, a, loss = self.y, self.a, self.loss
+        uphill = self.f + loss.psi_slope(y, a)
+        self.x = self._clamp(loss.psi_start(y, a, -uphill.sign()))
+        s = self.x - a
+        self.Ks = self.K @ s
+        self.products = self.products + 1
+        leap = loss.psi(y, self.x.double()) - loss.psi(y, a.double())
+        self.change = _dot(s, self.f + 0.5 * self.Ks) + torch.where(self.fixed, 0.0, leap).sum(0)
+
+    def advance(self) -> None:
+        """Build one model and take one step, in every column that is not done."""
+        g, h = self._gradient(), torch.where(self.fixed, 1.0, self.loss.psi_curvature(self.y, self.x))
+        new, Kd = self._search(g, h) if self.factor is None else self._solve(self.factor, g)
+        d = new - self.x
+        kink = self.loss.kink * (new.abs() - self.x.abs()).double().sum(0)
+        linear = _dot(d, g + 0.5 * Kd) + kink
+        promised = linear + 0.5 * _dot(d, h * d)
+        change = linear + torch.where(self.fixed, 0.0, self.loss.psi_bend(self.y, self.x, d)).sum(0)
+        kept = torch.where(promised < 0, change / promised, 0.0)
+        accept = ~self.done & (change < 0) & (kept >= ACCEPT)
+        self.x, self.Ks = torch.where(accept, new, self.x), torch.where(accept, self.Ks + Kd, self.Ks)
+        self.change = self.change + torch.where(accept, change, 0.0)
+        self._resize(kept, d.abs().amax(0))
+        self.norm = self._gradient_norm()
+        hopeless = (promised >= 0) | (self.radius <= torch.finfo(g.dtype).eps * self.x.abs().amax(0))
+        self.stalled = self.stalled | (~self.done & ~accept & (hopeless | self.loss.quadratic))
+        self.done = self.done | self.stalled | (self.norm <= self.target)
+
+    def result(self) -> BlockResult:
+        """The last point, or the first where nothing better was found."""
+        better = self.change < 0
+        outcome = torch.where(self.norm <= self.target, Outcome.CONVERGED, Outcome.LIMIT)
+        outcome = torch.where(self.stalled, Outcome.STALLED, outcome)
+        outcome = torch.where(self.broken, Outcome.BROKEN, outcome)
+        x, change = torch.where(better, self.x, self.a), torch.where(better, self.change, 0.0)
+        return BlockResult(x, change, outcome, self.products)
+
+    def _clamp(self, x: Tensor) -> Tensor:
+        return torch.maximum(torch.minimum(x, self.high), self.low)
+
+    def _gradient(self) -> Tensor:
+        """Of the smooth part; 0 on rows that cannot move, where it may be infinite."""
+        return torch.where(self.fixed, 0.0, self.f + self.Ks + self.loss.psi_slope(self.y, self.x))
+
+    def _gradient_norm(self) -> Tensor:
+        box = Box(self.low, self.high, self.loss.kink)
+        norm: Tensor = torch.linalg.vector_norm(box.projected_gradient(self.x, self._gradient()), dim=0)
+        return norm
+
+    def _resize(self, kept: Tensor, length: Tensor) -> None:
+        touched = length >= 0.99 * self.radius
+        shrunk = SHRINK * torch.minimum(self.radius, length)
+        grown = torch.where((kept > GOOD) & touched, GROW * self.radius, self.radius)
+        self.radius = torch.where(kept < POOR, shrunk, grown)
+
+    def _search(self, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Minimise the model over box and ball by free-set conjugate gradients."""
+        low, high, x = self.low, self.high, self.x
+        if self.loss.barrier:
+            low, high = low + NEAR * (x - low), high - NEAR * (high - x)
+        box = Box(torch.maximum(low, x - self.radius), torch.minimum(high, x + self.radius), self.loss.kink)
+        tolerance = 0.5 * self.target
+        if not self.loss.quadratic:
+            tolerance = torch.maximum(tolerance, FORCING * self.norm)
+        tolerance = torch.where(self.done, torch.inf, tolerance)
+        found = minimise(self.K, h, g, x, box, tolerance, self.settings.max_products)
+        self.products = self.products + found.products
+        return self._clamp(found.x), found.Ks
+
+    def _factorise(self) -> Tensor:
+        """Cholesky factors of K + diag h, (t, b, b); one for all columns where they share h."""
+        y, a = self.y[:, :1], self.a[:, :1]  # constant curvature: as wide as the weights and penalties differ
+        low, high = self.loss.box(y)
+        free = (low < high).T.to(self.K)  # (1 or t, b)
+        h = torch.where(free > 0, self.loss.psi_curvature(y, a).T, 1.0)
+        # A little more diagonal than asked for keeps a singular block positive; the refinement undoes it.
+        h = h + torch.finfo(h.dtype).eps * self.K.diagonal().sum()
+        factor: Tensor = torch.linalg.cholesky_ex(self.K * free[:, :, None] * free[:, None, :] + torch.diag_embed(h))[0]
+        return factor
+
+    def _solve(self, factor: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        """The step to the minimum of the free quadratic, (b, t)."""
+        right = g[None] if factor.shape[0] == 1 else g.T[:, :, None]
+        d = -torch.cholesky_solve(right, factor)
+        d = torch.where(self.fixed | self.done, 0.0, d[0] if factor.shape[0] == 1 else d[:, :, 0].T)
+        self.products = self.products + (~self.done).long()
+        return self.x + d, self.K @ d
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Inner product of each column in float64, (t,)."""
+    return (a.double() * b.double()).sum(0)

@@ -1,0 +1,220 @@
+"""Dual block coordinate descent: open a block, solve it, commit, look at the gap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import torch
+
+from joker.data import Blocks
+from joker.errors import InvalidParameter, StateMismatch
+from joker.runtime import hold_interrupts
+from joker.solvers.average import Average
+from joker.solvers.block import BlockSolver
+from joker.solvers.gap import Gap, Point, certify
+from joker.solvers.momentum import Momentum, require_free
+from joker.solvers.problem import Problem
+from joker.solvers.report import Reason, Record, Report, Tally
+from joker.solvers.state import State
+
+ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains two digits or so
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a descent is run.
+
+    Parameters
+    ----------
+    block_size : int
+        Rows in a block, at most.
+    max_epochs : float
+        Visits to a block, as a multiple of the number of blocks. A problem that fits in
+        one block is solved to ``tol`` whatever this says.
+    tol : float
+        Relative duality gap at which to stop; 0 never stops.
+    max_time : float
+        Seconds after which no further block is begun.
+    order : {"shuffled", "random", "cyclic"}
+        The order of the blocks.
+    averaging : bool
+        Return the average of the iterates instead of the last one.
+    momentum : bool
+        Accelerate; for free quadratic losses (ridge) alone.
+    gap_every : int
+        Epochs between looks at the gap.
+    seed : int
+        Of the partition into blocks and of their order.
+    block : BlockSolver
+        Settings of the block solve.
+    """
+
+    block_size: int = 512
+    max_epochs: float = 5
+    tol: float = 1e-3
+    max_time: float = inf
+    order: str = "shuffled"
+    averaging: bool = True
+    momentum: bool = False
+    gap_every: int = 1
+    seed: int = 0
+    block: BlockSolver = field(default_factory=BlockSolver)
+
+    def __post_init__(self) -> None:
+        for name in ("max_epochs", "tol", "max_time"):
+            value = getattr(self, name)
+            if not value >= 0:
+                raise InvalidParameter(f"{name} must be at least 0; got {name}={value}. Use a positive number.")
+        if self.gap_every < 1:
+            raise InvalidParameter(f"gap_every must be at least 1; got {self.gap_every}. Use 1 to look every epoch.")
+
+
+class Descent:
+    """A solve that can be run, interrupted after any block, saved and continued.
+
+    Parameters
+    ----------
+    state : State
+        Where the solve stands; with the kernel itself or with features.
+    problem : Problem
+        Loss, targets, weights and penalties.
+    settings : Settings
+        How to run.
+    """
+
+    def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
+        self.state, self.problem, self.settings = state, problem, settings
+        self.blocks = Blocks(len(state.x), settings.block_size, settings.seed, settings.order)
+        self.average = Average(state, self.blocks) if settings.averaging else None
+        if settings.momentum:
+            require_free(problem.loss)
+        self.momentum = Momentum(state, self.blocks.count) if settings.momentum else None
+        self.steps, self.seconds = 0, 0.0
+        self.records: list[Record] = []
+        self.tally = Tally()
+
+    @property
+    def epoch(self) -> float:
+        """Visits to a block, as a share of the number of blocks."""
+        return self.steps / self.blocks.count
+
+    def run(self, callback: Callable[[Record], bool | None] | None = None) -> Report:
+        """Descend until the gap, the epochs or the time run out.
+
+        ``callback`` gets a record after each look at the gap and may return True to stop.
+        An interrupt (Ctrl-C) takes effect between two blocks; ``run`` may then be called again.
+        """
+        started = time.perf_counter() - self.seconds
+        while True:
+            limit = self._limit()
+            if limit or self._due():
+                point, gap, reason = self._look(callback)
+                if reason or limit:
+                    return self._report(point, gap, reason or limit or Reason.ASKED)
+            with hold_interrupts():
+                self.step()
+            self.seconds = time.perf_counter() - started
+
+    def step(self) -> None:
+        """Visit one block."""
+        k = self.blocks.visit(self.steps)
+        block = self.state.open(self.blocks.rows(k))
+        y, loss = self.problem.take(block.rows)
+        found = self.settings.block.solve(block.K, block.f, block.a, y, loss)
+        if self.momentum:
+            self.momentum.commit(block, found.x, self.state, self.average)
+        else:
+            self.state.commit(block, found.x)
+            if self.average:
+                self.average.record(k, block, found.x, self.state)
+        self.tally.add(found)
+        self.steps += 1
+
+    def best(self) -> tuple[Point, Gap]:
+        """The average or the last iterate: in each column the one with the smaller gap."""
+        last = (self.state.alpha, self.state.image)
+        if self.average is None:
+            return last, certify(self.state, self.problem, [last])[0]
+        mean = self.average.read(self.state)
+        of_mean, of_last = certify(self.state, self.problem, [mean, last])
+        better = of_mean.gap <= of_last.gap
+        point = (torch.where(better, mean[0], last[0]), torch.where(better, mean[1], last[1]))
+        return point, Gap(torch.where(better, of_mean.sums, of_last.sums))
+
+    def _limit(self) -> Reason | None:
+        one = self.blocks.count == 1 and self.settings.max_epochs > 0
+        allowed = max(self.settings.max_epochs, ONE_BLOCK_EPOCHS if one else 0)
+        if self.seconds >= self.settings.max_time:
+            return Reason.TIME
+        return Reason.EPOCHS if self.epoch >= allowed else None
+
+    def _due(self) -> bool:
+        """Whether an epoch has just ended and nobody has looked yet."""
+        ended = self.steps % (self.blocks.count * self.settings.gap_every) == 0
+        return ended and self.steps > 0 and not (self.records and self.records[-1].epoch == self.epoch)
+
+    def _look(self, callback: Callable[[Record], bool | None] | None) -> tuple[Point, Gap, Reason | None]:
+        """Take a record; say why to stop, if there is a reason."""
+        point, gap = self.best()
+        if self.momentum and self.records and bool((gap.dual > self.records[-1].gap.dual).any()):
+            self.momentum.restart(self.state)
+        record = Record(self.epoch, self.seconds, gap)
+        self.records = [*(old for old in self.records if old.epoch < self.epoch), record]
+        still = self.tally.still() and self.steps > 0
+        if gap.worst <= self.settings.tol:
+            return point, gap, Reason.TOLERANCE
+        if callback and callback(record):
+            return point, gap, Reason.ASKED
+        return point, gap, Reason.STALLED if still else None
+
+    def _report(self, point: Point, gap: Gap, reason: Reason) -> Report:
+        alpha = self.problem.clamp(slice(None), point[0])
+        return Report(alpha, point[1], gap, reason, tuple(self.records), self.tally.outcomes, self.tally.products)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that moves, as numbers and tensors: save it with ``torch.save``."""
+        parts = {"state": self.state, "average": self.average, "momentum": self.momentum}
+        return {
+            "identity": self._identity(),
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "records": [(record.epoch, record.seconds, record.gap.sums) for record in self.records],
+            "tally": self.tally.state_dict(),
+            **{name: part.state_dict() for name, part in parts.items() if part},
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Continue from where ``saved`` was taken; ``max_epochs``, ``tol`` and ``max_time`` may differ."""
+        mine, theirs = self._identity(), saved["identity"]
+        if differing := [name for name in mine if mine[name] != theirs.get(name)]:
+            name = differing[0]
+            raise StateMismatch(
+                f"a saved state must belong to the same problem and settings; {', '.join(differing)} differ "
+                f"({name} is {mine[name]} here and {theirs.get(name)} in the file). "
+                "Use the data and settings it began with."
+            )
+        parts = {"state": self.state, "average": self.average, "momentum": self.momentum}
+        for name, part in parts.items():
+            if part:
+                part.load_state_dict(saved[name])
+        self.steps, self.seconds = saved["steps"], saved["seconds"]
+        self.records = [Record(epoch, seconds, Gap(sums)) for epoch, seconds, sums in saved["records"]]
+        self.tally.load_state_dict(saved["tally"])
+
+    def _identity(self) -> dict[str, Any]:
+        """What a saved state must share with the solve that continues it."""
+        x, y, settings = self.state.x, self.problem.targets.y, self.settings
+        return {
+            "rows": tuple(x.shape),
+            "image": tuple(self.state.image.shape),
+            "dtype": str(x.dtype),
+            "first row": x[0].double().sum().item(),
+            "targets": y.double().sum().item(),
+            "lam": self.problem.targets.lam.tolist(),
+            "loss": repr(self.problem.loss),
+            **{name: getattr(settings, name) for name in ("block_size", "order", "averaging", "momentum", "seed")},
+        }

@@ -1,0 +1,72 @@
+"""The certificate: primal and dual objective of a point, and the gap between them.
+
+    gap = P + J = Σ [ c_i ℓ(y_i, f_i) + ψ_i(α_i) + α_i f_i ]
+
+Every term is at least 0 (Fenchel and Young), and the sum is 0 only at the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from joker.solvers.problem import Problem
+from joker.solvers.state import State
+
+Point = tuple[Tensor, Tensor]  # α (n, t) and its image
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The objectives of each column, from three sums over the rows, in float64."""
+
+    sums: Tensor  # (3, t): of c ℓ(y, f), α f and ψ(α)
+
+    @property
+    def primal(self) -> Tensor:  # (t,)
+        """P, an upper bound on the optimum."""
+        return self.sums[0] + self.sums[1] / 2
+
+    @property
+    def dual(self) -> Tensor:  # (t,)
+        """J; -J is a lower bound on the optimum."""
+        return self.sums[2] + self.sums[1] / 2
+
+    @property
+    def gap(self) -> Tensor:  # (t,)
+        """P + J."""
+        return self.sums.sum(0)
+
+    @property
+    def relative(self) -> Tensor:  # (t,)
+        """The gap as a share of the larger objective; 0 where both are 0."""
+        scale = torch.maximum(self.primal.abs(), self.dual.abs())
+        return torch.where(self.gap == 0, 0.0, self.gap / scale.clamp(min=torch.finfo(scale.dtype).tiny))
+
+    @property
+    def worst(self) -> float:
+        """The largest relative gap of all columns; infinite where one is not a number."""
+        return float(self.relative.nan_to_num(nan=torch.inf).max())
+
+
+def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap]:
+    """The gap of each point, all in one pass over the rows."""
+    alphas = [alpha for alpha, _ in points]
+    images = torch.cat([image for _, image in points], dim=1)
+    t = alphas[0].shape[1]
+    sums = torch.zeros(len(points), 3, t, dtype=torch.float64, device=images.device)
+    for rows, f in state.predictions(images):
+        for point, alpha in enumerate(alphas):
+            sums[point] += _terms(problem, rows, alpha[rows], f[:, point * t : (point + 1) * t])
+    return [Gap(s) for s in sums]
+
+
+def _terms(problem: Problem, rows: slice, alpha: Tensor, f: Tensor) -> Tensor:  # (3, t)
+    """Sums of c ℓ, α f and ψ over some rows, in float64 so that their signs can be trusted."""
+    y, loss = problem.take(rows)
+    alpha = problem.clamp(rows, alpha).double()
+    y, f = y.double(), f.double()
+    return torch.stack([loss.value(y, f).sum(0), (alpha * f).sum(0), loss.psi(y, alpha).sum(0)])

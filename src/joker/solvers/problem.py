@@ -1,0 +1,43 @@
+"""The dual problem: a loss, and the targets, weights and penalties it is scaled by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from joker.data import Targets
+from joker.errors import InvalidData
+from joker.losses import Loss, Scaled
+
+
+@dataclass(frozen=True)
+class Problem:
+    """t independent problems, one a column.
+
+    Each is: min over α of J(α) = ½ α·Kα + Σ ψ_i(α_i), with ψ_i(a) = c_i ξ*(−a / c_i) and c_i = w_i / λ.
+    """
+
+    loss: Loss
+    targets: Targets
+
+    def __post_init__(self) -> None:
+        y = self.targets.y
+        if self.loss.frame.task == "classification" and not bool((y.abs() == 1).all()):
+            odd = y[y.abs() != 1][0]
+            raise InvalidData(
+                f"y must be -1 or 1 for a classification loss; found {float(odd):g}. "
+                "Encode one class as 1 and the others as -1."
+            )
+
+    def take(self, rows: Tensor | slice) -> tuple[Tensor, Scaled]:
+        """Targets of some rows, and the loss scaled for them."""
+        y, c = self.targets.take(rows)
+        return y, Scaled(self.loss, c)
+
+    def clamp(self, rows: Tensor | slice, alpha: Tensor) -> Tensor:
+        """``alpha`` of those rows, moved into the box where rounding left it outside."""
+        y, loss = self.take(rows)
+        low, high = loss.box(y.expand_as(alpha))
+        return torch.maximum(torch.minimum(alpha, high), low)

@@ -1,0 +1,124 @@
+"""Where a solve stands: α, and its image, from which predictions follow.
+
+The image is linear in α. With the kernel itself it is the prediction f = Kα of every
+row; with features it is θ = Ψᵀα. Exact and inexact solves differ here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from joker.runtime import DEFAULT_BUDGET, tiles
+
+
+class Gram(Protocol):
+    """A kernel: k(x, z) of every pair of rows."""
+
+    def __call__(self, x: Tensor, z: Tensor, /) -> Tensor:  # (n, d), (k, d) -> (n, k)
+        """Return the kernel matrix."""
+        ...
+
+
+class FeatureMap(Protocol):
+    """A map ψ from d inputs to m features."""
+
+    @property
+    def n_features(self) -> int:
+        """The number of features m."""
+        ...
+
+    def __call__(self, x: Tensor, /) -> Tensor:  # (b, d) -> (b, m)
+        """Return ψ of each row."""
+        ...
+
+    def work_bytes(self, b: int, /) -> int:
+        """Return the bytes that a call on b rows holds at its peak."""
+        ...
+
+
+AddProduct = Callable[[Tensor, Tensor, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
+
+
+@dataclass(frozen=True)
+class OpenBlock:
+    """A block as the solver needs it."""
+
+    rows: Tensor  # (b,)
+    K: Tensor  # (b, b)
+    f: Tensor  # (b, t)
+    a: Tensor  # (b, t)
+    inside: Tensor  # what the state needs again to commit: (b, d) rows or (b, m) features
+
+
+class State(ABC):
+    """α and its image, moved by ``commit`` alone."""
+
+    def __init__(self, x: Tensor, t: int, image_rows: int) -> None:
+        self.x = x  # (n, d)
+        self.alpha = x.new_zeros(len(x), t)
+        self.image = x.new_zeros(image_rows, t)
+
+    @abstractmethod
+    def open(self, rows: Tensor) -> OpenBlock:
+        """The kernel, prediction and α of a block."""
+
+    @abstractmethod
+    def commit(self, block: OpenBlock, a: Tensor) -> None:
+        """Set α of the block to ``a`` (b, t) and move the image with it."""
+
+    @abstractmethod
+    def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """The predictions of all rows that an image (its rows, any columns) stands for, tile by tile."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """α and its image."""
+        return {"alpha": self.alpha.clone(), "image": self.image.clone()}
+
+    def load_state_dict(self, saved: dict[str, Tensor]) -> None:
+        """Take over a saved state."""
+        self.alpha.copy_(saved["alpha"])
+        self.image.copy_(saved["image"])
+
+
+class ExactState(State):
+    """With the kernel itself: f = Kα is kept for all rows, and updated in tiles."""
+
+    def __init__(self, x: Tensor, t: int, gram: Gram, add_product: AddProduct) -> None:
+        super().__init__(x, t, len(x))
+        self.gram, self.add_product = gram, add_product
+
+    def open(self, rows: Tensor) -> OpenBlock:
+        x = self.x[rows]
+        return OpenBlock(rows, self.gram(x, x), self.image[rows], self.alpha[rows], x)
+
+    def commit(self, block: OpenBlock, a: Tensor) -> None:
+        self.add_product(self.x, block.inside, a - block.a, self.image)
+        self.alpha[block.rows] = a
+
+    def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        yield slice(0, len(image)), image
+
+
+class FeatureState(State):
+    """With random features: θ = Ψᵀα; the features of a block are computed once a step."""
+
+    def __init__(self, x: Tensor, t: int, features: FeatureMap, budget: int = DEFAULT_BUDGET) -> None:
+        super().__init__(x, t, features.n_features)
+        self.features, self.budget = features, budget
+
+    def open(self, rows: Tensor) -> OpenBlock:
+        psi = self.features(self.x[rows])
+        return OpenBlock(rows, psi @ psi.T, psi @ self.image, self.alpha[rows], psi)
+
+    def commit(self, block: OpenBlock, a: Tensor) -> None:
+        self.image.addmm_(block.inside.T, a - block.a)
+        self.alpha[block.rows] = a
+
+    def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        for tile in tiles(len(self.x), self.features.work_bytes(1), self.budget, "features"):
+            yield tile, self.features(self.x[tile]) @ image

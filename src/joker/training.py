@@ -1,0 +1,105 @@
+"""From tensors to a fitted machine: choose the bandwidth, draw the features, descend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from joker import features as feature_maps
+from joker import kernels, losses
+from joker.data import check_rows, make_targets
+from joker.errors import InvalidData
+from joker.kernels import bandwidth as bandwidths
+from joker.kernels.product import matvec
+from joker.losses import Loss
+from joker.models import ExactMachine, FeatureMachine, Machine
+from joker.runtime import DEFAULT_BUDGET, parse_bytes
+from joker.solvers import Descent, ExactState, FeatureState, Problem, Record, Report, Settings, State
+
+DEFAULTS = Settings()
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A problem laid out and ready to run; ``descent`` may be saved, loaded and continued."""
+
+    descent: Descent
+    kernel: kernels.Kernel
+    features: feature_maps.FeatureMap | None
+
+    def run(self, callback: Callable[[Record], bool | None] | None = None) -> tuple[Machine, Report]:
+        """Descend; return the fitted machine and the proof of its quality."""
+        report = self.descent.run(callback)
+        if self.features is None:
+            return ExactMachine(self.kernel, self.descent.state.x, report.alpha), report
+        return FeatureMachine(self.features, report.image), report
+
+
+def prepare(
+    x: Tensor,  # (n, d)
+    y: Tensor,  # (n,) or (n, t)
+    *,
+    loss: str | Loss = "squared",
+    lam: float | Sequence[float] | Tensor = 1.0,
+    weights: Tensor | None = None,  # (n,) or (n, t)
+    kernel: str | kernels.Kernel = "gaussian",
+    bandwidth: str | float | None = "median",
+    n_features: int | None = None,
+    features: str | None = None,
+    memory: int | str = DEFAULT_BUDGET,
+    settings: Settings = DEFAULTS,
+) -> Training:
+    """Check everything and lay out a training, without beginning it.
+
+    Parameters
+    ----------
+    x : Tensor
+        Rows of inputs, float32 or float64; what is computed takes their type and device.
+    y : Tensor
+        Targets; -1 and 1 for classification losses. Each column is a problem of its own.
+    loss : str or Loss
+        A name of :data:`joker.losses.NAMES`, or a loss.
+    lam : float or sequence of float
+        The penalty λ of ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i, f(x_i))``; a sequence gives each column its own.
+    weights : Tensor, optional
+        How much each row counts; 0 leaves it out.
+    kernel, bandwidth : str or Kernel, str or float
+        The kernel and its length scale: ``"median"``, ``"paper"``, a number, or None to keep
+        that of a Kernel.
+    n_features, features : int, str
+        How many random features and of which kind; None uses the kernel itself.
+    memory : int or str
+        Bytes of scratch space for tiles, such as ``"200MB"``.
+    settings : Settings
+        How to descend.
+    """
+    check_rows(x)
+    targets = make_targets(y.to(x), lam, weights) if y.is_floating_point() else make_targets(y, lam, weights)
+    if targets.n != len(x):
+        raise InvalidData(
+            f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong together."
+        )
+    budget = parse_bytes(memory)
+    chosen = kernels.get(kernel)
+    if bandwidth is not None:
+        chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
+    problem = Problem(losses.get(loss), targets)
+    drawn = None
+    if n_features is not None:
+        drawn = feature_maps.draw(
+            chosen, features, x.shape[1], n_features, settings.seed, dtype=x.dtype, device=x.device
+        )
+    state = _state(x, targets.t, chosen, drawn, budget)
+    return Training(Descent(state, problem, settings), chosen, drawn)
+
+
+def _state(x: Tensor, t: int, kernel: kernels.Kernel, features: feature_maps.FeatureMap | None, budget: int) -> State:
+    if features is not None:
+        return FeatureState(x, t, features, budget)
+
+    def add_product(x: Tensor, z: Tensor, v: Tensor, out: Tensor) -> None:
+        matvec(kernel, x, z, v, budget, out=out)
+
+    return ExactState(x, t, kernel, add_product)

@@ -1,0 +1,285 @@
+"""The laws of every kernel, over a list of instances: a new kernel is one more line."""
+
+import math
+from dataclasses import FrozenInstanceError, dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from peak_memory import ROUNDING, peak_bytes
+from sklearn.gaussian_process.kernels import Matern
+from sklearn.metrics import pairwise
+
+from joker import kernels
+from joker.errors import InvalidParameter, UnknownName
+from joker.kernels import Kernel, Stationary, squared_distance
+
+SIGMA = 1.7
+
+
+def _l2(x, z):
+    return math.sqrt(sum((a - b) ** 2 for a, b in zip(x, z, strict=True)))
+
+
+def _l1(x, z):
+    return sum(abs(a - b) for a, b in zip(x, z, strict=True))
+
+
+def _dot(x, z):
+    return sum(a * b for a, b in zip(x, z, strict=True))
+
+
+def _matern32(x, z):
+    s = math.sqrt(3) * _l2(x, z) / SIGMA
+    return (1 + s) * math.exp(-s)
+
+
+def _matern52(x, z):
+    s = math.sqrt(5) * _l2(x, z) / SIGMA
+    return (1 + s + s**2 / 3) * math.exp(-s)
+
+
+# Each kernel beside its formula, for two rows that are lists of numbers.
+FORMULAS = [
+    (kernels.Gaussian(SIGMA), lambda x, z: math.exp(-(_l2(x, z) ** 2) / (2 * SIGMA**2))),
+    (kernels.Laplacian(SIGMA), lambda x, z: math.exp(-_l1(x, z) / SIGMA)),
+    (kernels.Matern12(SIGMA), lambda x, z: math.exp(-_l2(x, z) / SIGMA)),
+    (kernels.Matern32(SIGMA), _matern32),
+    (kernels.Matern52(SIGMA), _matern52),
+    (kernels.Cauchy(SIGMA), lambda x, z: 1 / (1 + _l2(x, z) ** 2 / SIGMA**2)),
+    (kernels.Linear(), _dot),
+    (kernels.Polynomial(SIGMA), lambda x, z: (_dot(x, z) / SIGMA**2 + 1) ** 3),
+    (kernels.Polynomial(SIGMA, degree=2), lambda x, z: (_dot(x, z) / SIGMA**2 + 1) ** 2),
+]
+SKLEARN = [
+    (kernels.Gaussian(SIGMA), lambda x, z: pairwise.rbf_kernel(x, z, gamma=1 / (2 * SIGMA**2))),
+    (kernels.Laplacian(SIGMA), lambda x, z: pairwise.laplacian_kernel(x, z, gamma=1 / SIGMA)),
+    (kernels.Matern12(SIGMA), Matern(SIGMA, nu=0.5)),
+    (kernels.Matern32(SIGMA), Matern(SIGMA, nu=1.5)),
+    (kernels.Matern52(SIGMA), Matern(SIGMA, nu=2.5)),
+    (kernels.Linear(), pairwise.linear_kernel),
+    (kernels.Polynomial(SIGMA), lambda x, z: pairwise.polynomial_kernel(x, z, 3, gamma=1 / SIGMA**2, coef0=1)),
+]
+INSTANCES = [kernel for kernel, _ in FORMULAS]
+STATIONARY = [kernel for kernel in INSTANCES if isinstance(kernel, Stationary)]
+EPS32 = torch.finfo(torch.float32).eps
+
+every_kernel = pytest.mark.parametrize("kernel", INSTANCES, ids=repr)
+every_stationary = pytest.mark.parametrize("kernel", STATIONARY, ids=repr)
+
+
+def rows(n, d=4, seed=0, dtype=torch.float64):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+@pytest.mark.parametrize(("kernel", "formula"), FORMULAS, ids=repr)
+def test_the_value_is_the_formula(kernel, formula):
+    x, z = rows(7, seed=1), rows(5, seed=2)
+    naive = [[formula(a, b) for b in z.tolist()] for a in x.tolist()]
+    np.testing.assert_allclose(kernel(x, z).numpy(), naive, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("kernel", "reference"), SKLEARN, ids=repr)
+def test_the_value_is_that_of_scikit_learn(kernel, reference):
+    x, z = rows(30, 6, seed=1), rows(20, 6, seed=2)
+    np.testing.assert_allclose(kernel(x, z).numpy(), reference(x.numpy(), z.numpy()), rtol=1e-12)
+
+
+@every_kernel
+def test_it_is_symmetric(kernel):
+    x, z = rows(9, seed=1), rows(6, seed=2)
+    torch.testing.assert_close(kernel(x, z), kernel(z, x).T, rtol=1e-13, atol=1e-14)
+
+
+@every_kernel
+@given(seed=st.integers(0, 1000), d=st.integers(1, 6), sigma=st.floats(0.1, 10), duplicates=st.booleans())
+def test_it_is_positive_semidefinite(kernel, seed, d, sigma, duplicates):
+    x = rows(12, d, seed)
+    x = torch.cat([x, x[:4]]) if duplicates else x
+    values = torch.linalg.eigvalsh(kernel.with_bandwidth(sigma)(x, x))
+    assert values[0] > -1e-12 * max(1.0, values[-1].item())
+
+
+@every_kernel
+def test_diag_is_the_diagonal(kernel):
+    x = rows(11)
+    torch.testing.assert_close(kernel.diag(x), kernel(x, x).diagonal(), rtol=1e-13, atol=0)
+
+
+@every_kernel
+def test_the_bandwidth_is_a_length(kernel):
+    x, z = rows(8, seed=1), rows(6, seed=2)
+    if not kernel.has_bandwidth:
+        torch.testing.assert_close(kernel.with_bandwidth(3.0)(x, z), kernel(x, z))
+        return
+    wide, unit = kernel.with_bandwidth(3.0), kernel.with_bandwidth(1.0)
+    torch.testing.assert_close(wide(x, z), unit(x / 3.0, z / 3.0), rtol=1e-12, atol=1e-14)
+
+
+@every_stationary
+def test_the_distance_is_the_kernels_own(kernel):
+    """Rows that are equally far by ``distance`` have equal kernel values, and farther is smaller."""
+    x, z = rows(1), rows(50, seed=3)
+    order = kernel.distance(x, z)[0].argsort()
+    assert kernel(x, z)[0, order].diff().max() < 0
+    norm = 1 if kernel.name == "laplacian" else 2
+    torch.testing.assert_close(kernel.distance(x, z), torch.cdist(x, z, p=norm), rtol=1e-12, atol=0)
+
+
+@every_kernel
+def test_distances_grow_with_the_rows(kernel):
+    x, z = rows(5, seed=1), rows(7, seed=2)
+    torch.testing.assert_close(kernel.distance(2 * x, 2 * z), 2 * kernel.distance(x, z), rtol=1e-12, atol=0)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_arguments_stay_as_they_are(kernel, dtype):
+    x, z = rows(8, 6, dtype=dtype)[:, ::2], rows(6, 3, dtype=dtype)
+    before = x.clone(), z.clone()
+    value = kernel(x, z)
+    kernel.diag(x)
+    kernel.distance(x, z)
+    assert torch.equal(x, before[0])
+    assert torch.equal(z, before[1])
+    assert value.dtype == dtype
+    assert value.shape == (8, 6)
+    assert kernel(x[:0], z).shape == (0, 6)
+    assert kernel(x, z[:0]).shape == (8, 0)
+
+
+@every_stationary
+@pytest.mark.parametrize("d", [1, 9, 300])
+def test_equal_rows_give_exactly_one_in_float32(kernel, d):
+    """Rounding must not make a row differ from itself, however far from the origin the data lie."""
+    x = rows(200, d, dtype=torch.float32) * torch.logspace(-2, 1, 200).unsqueeze(1) + 1000
+    narrow = kernel.with_bandwidth(0.1)
+    assert torch.equal(narrow(x, x).diagonal(), torch.ones(200))
+    assert torch.equal(narrow(x[:3], torch.cat([x[:3], x[:3]]))[:, 3:].diagonal(), torch.ones(3))
+
+
+@every_stationary
+def test_float32_is_near_float64_away_from_the_origin(kernel):
+    """Without centring the Gaussian's error here is above 0.01."""
+    x, z = rows(300, seed=1, dtype=torch.float32) + 1000, rows(200, seed=2, dtype=torch.float32) + 1000
+    torch.testing.assert_close(kernel(x, z).double(), kernel(x.double(), z.double()), rtol=0, atol=40 * EPS32)
+
+
+@every_stationary
+def test_float32_tells_near_rows_apart(kernel):
+    """The square root in Matern12 magnifies what is left of a small squared distance."""
+    x = rows(100, 8, seed=1, dtype=torch.float32)
+    z = x + 1e-3 * rows(100, 8, seed=2, dtype=torch.float32)
+    exact = kernel(x.double(), z.double()).diagonal()
+    torch.testing.assert_close(kernel(x, z).diagonal().double(), exact, rtol=0, atol=100 * EPS32)
+
+
+@given(seed=st.integers(0, 1000), d=st.integers(1, 40), scale=st.floats(1e-3, 1e3), offset=st.floats(-1e3, 1e3))
+def test_squared_distances_are_within_their_rounding(seed, d, scale, offset):
+    x, z = rows(10, d, seed), rows(8, d, seed + 1)
+    exact = (x.unsqueeze(1) - z).div(scale).square().sum(-1)
+    found = squared_distance(x + offset, z + offset, scale)
+    eps = torch.finfo(torch.float64).eps
+    lost = 2 * abs(offset) * eps / scale  # by adding the offset, to each input
+    norms = (x.square().sum(1).max() + z.square().sum(1).max()) / scale**2
+    bound = 8 * (2 + math.sqrt(d)) * eps * norms + 4 * lost * math.sqrt(d) * exact.max().sqrt() + d * lost**2
+    assert (found - exact).abs().max() <= bound
+    assert found.min() >= 0
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("b", "k", "d"), [(200, 300, 5), (20, 15, 800), (1, 1, 3)])
+def test_the_work_space_is_counted(kernel, dtype, b, k, d):
+    x, z = rows(b, d, dtype=dtype), rows(k, d, dtype=dtype)
+    assert peak_bytes(lambda: kernel(x, z)) <= kernel.work_bytes(b, k, d, x.element_size()) + ROUNDING
+
+
+@every_kernel
+def test_the_work_space_is_not_counted_twice(kernel):
+    x, z = rows(200, 5, dtype=torch.float32), rows(300, 5, dtype=torch.float32)
+    assert peak_bytes(lambda: kernel(x, z)) >= 0.8 * kernel.work_bytes(200, 300, 5, x.element_size())
+
+
+@pytest.mark.parametrize("name", kernels.KERNELS)
+def test_get_finds_every_kernel(name):
+    kernel = kernels.get(name, bandwidth=2.5)
+    assert kernel.name == name
+    assert kernel.bandwidth == (2.5 if kernel.has_bandwidth else 1.0)
+    assert kernels.get(kernel) is kernel
+    assert kernels.get(kernel, bandwidth=3.5) == kernel.with_bandwidth(3.5)
+
+
+def test_the_polynomial_keeps_its_degree():
+    assert kernels.get(kernels.Polynomial(degree=5), bandwidth=2.0) == kernels.Polynomial(2.0, degree=5)
+    assert kernels.get("polynomial").degree == 3
+
+
+@pytest.mark.parametrize("name", ["gausian", "", None, 3])
+def test_get_names_the_kernels_it_knows(name):
+    with pytest.raises(UnknownName, match=r"kernel .* must be one of cauchy, gaussian, .*; got"):
+        kernels.get(name)
+
+
+@pytest.mark.parametrize("bandwidth", [0.0, -1.0, math.inf, math.nan, "wide", None, True, [1.0]])
+@pytest.mark.parametrize(
+    "make", [kernels.Gaussian, kernels.Laplacian, kernels.Polynomial, kernels.Linear().with_bandwidth]
+)
+def test_a_bandwidth_must_be_positive_and_finite(make, bandwidth):
+    with pytest.raises(InvalidParameter, match=r"bandwidth must be a positive finite number; got .* Use"):
+        make(bandwidth)
+
+
+@pytest.mark.parametrize("bandwidth", [2, 0.5, np.float32(0.5), np.int64(3)])
+def test_a_bandwidth_may_be_any_real_number(bandwidth):
+    assert kernels.Gaussian(bandwidth).bandwidth == bandwidth
+
+
+@pytest.mark.parametrize("degree", [0, -1, 2.5, "two"])
+def test_a_degree_must_be_a_positive_whole_number(degree):
+    with pytest.raises(InvalidParameter, match="degree must be a whole number of at least 1"):
+        kernels.Polynomial(1.0, degree=degree)
+
+
+@every_kernel
+def test_kernels_are_values(kernel):
+    with pytest.raises(FrozenInstanceError):
+        kernel.bandwidth = 2.0
+    assert kernel == kernel.with_bandwidth(kernel.bandwidth)
+    assert len({kernel, kernel.with_bandwidth(kernel.bandwidth)}) == 1
+
+
+@dataclass(frozen=True)
+class Sinc(Kernel):
+    """A user's own kernel, ∏ sinc((x − z)/σ): the least that a kernel needs."""
+
+    name = "sinc"
+
+    def __call__(self, x, z):
+        return torch.sinc((x.unsqueeze(1) - z) / self.bandwidth).prod(-1)
+
+    def diag(self, x):
+        return x.new_ones(len(x))
+
+    def distance(self, x, z):
+        return torch.cdist(x, z)
+
+
+def test_a_kernel_of_ones_own_is_a_kernel():
+    kernel = kernels.get(Sinc(), bandwidth=2.0)
+    x = rows(6)
+    torch.testing.assert_close(kernel(x, x).diagonal(), kernel.diag(x))
+    assert kernel.with_bandwidth(0.5).bandwidth == 0.5
+
+
+@pytest.mark.gpu
+@every_kernel
+@pytest.mark.parametrize("d", [1, 28, 300])
+def test_the_accelerator_agrees(kernel, d):
+    x, z = rows(300, d, seed=1, dtype=torch.float32), rows(200, d, seed=2, dtype=torch.float32)
+    kernel = kernel.with_bandwidth(SIGMA * math.sqrt(d))
+    torch.testing.assert_close(kernel(x.cuda(), z.cuda()).cpu(), kernel(x, z), rtol=1e-4, atol=1e-5)
+    if isinstance(kernel, Stationary):
+        assert torch.equal(kernel.with_bandwidth(0.1)(x.cuda(), x.cuda()).diagonal().cpu(), torch.ones(300))

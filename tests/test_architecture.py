@@ -1,0 +1,349 @@
+"""The architecture as a test: who may import whom, who owns what, how large a module grows.
+
+The source is parsed, never imported. A rule takes the modules of a tree and gives one sentence
+for each violation; the second half of this file breaks every rule on purpose on a small fake tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[1] / "src"
+
+# Top to bottom. A part is a package or a module right under joker; "joker" is the package's own
+# __init__. An import points to a lower layer or stays within its part.
+LAYERS = (
+    {"joker", "__main__"},
+    {"cli"},
+    {"estimators"},
+    {"training"},
+    {"models", "solvers"},
+    {"losses", "kernels", "features", "data"},
+    {"runtime", "world", "ops"},
+    {"errors"},
+)
+DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
+# Imports that the layers would allow and the design does not.
+STRANGERS = {
+    **{("solvers", part): "solvers get kernels and features as callables" for part in ("kernels", "features")},
+    **{
+        (part, "ops"): "only kernels, features and solvers use ops"
+        for part in DEPTH
+        if part not in {"kernels", "features", "solvers", "ops"}
+    },
+}
+OWNERS = {
+    "torch.cuda": "runtime",
+    "torch.distributed": "world",
+    "builtins.print": "cli",
+    "sys.stdout": "cli",
+    "sys.stderr": "cli",
+    "typer": "cli",
+    "rich": "cli",
+}
+# Built-in errors that Python's own protocols ask for; everything else has a name in joker.errors.
+RAISED_BUILTINS = {"AttributeError", "IndexError", "KeyError", "NotImplementedError", "StopIteration", "TypeError"}
+RAISED_BY_CLI = ("builtins.SystemExit", "typer.")
+MAX_LINES = 350
+# Optional or for development only: `import joker` must work, and stay quick, without them.
+NEVER_IMPORTED = {"clarabel", "cvxpy", "matplotlib", "pandas", "pyarrow", "rich", "typer"}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file, and what the names in it stand for."""
+
+    name: str  # joker.losses.squared; a package goes by its own name
+    is_package: bool
+    text: str
+
+    @property
+    def part(self) -> str:
+        return self.name.split(".")[1] if "." in self.name else "joker"
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(ast.parse(self.text)))
+
+    @cached_property
+    def imports(self) -> list[tuple[str, str, int]]:
+        """Each import as (local name, dotted name it stands for, line), wherever it is written."""
+        found = []
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    # `import a.b` binds a, yet uses a.b: both are recorded.
+                    found.append((alias.asname or alias.name, alias.name, node.lineno))
+                    if alias.asname is None:
+                        top = alias.name.partition(".")[0]
+                        found.append((top, top, node.lineno))
+            elif isinstance(node, ast.ImportFrom):
+                found += [(a.asname or a.name, f"{self._origin(node)}.{a.name}", node.lineno) for a in node.names]
+        return found
+
+    @cached_property
+    def meaning(self) -> dict[str, str]:
+        return {local: target for local, target, _ in self.imports}
+
+    def _origin(self, node: ast.ImportFrom) -> str:
+        """The absolute name of the module in ``from ... import``."""
+        if node.level == 0:
+            return node.module or ""
+        here = self.name.split(".")
+        parents = here[: len(here) - node.level + self.is_package]
+        return ".".join(parents + ([node.module] if node.module else []))
+
+    def dotted(self, node: ast.expr) -> str | None:
+        """What a name or a chain of attributes stands for; None where it starts from a value."""
+        if isinstance(node, ast.Attribute):
+            value = self.dotted(node.value)
+            return value and f"{value}.{node.attr}"
+        if not isinstance(node, ast.Name):
+            return None
+        own = "builtins" if hasattr(builtins, node.id) else self.name
+        return self.meaning.get(node.id, f"{own}.{node.id}")
+
+    @property
+    def uses(self) -> Iterator[tuple[str, int]]:
+        """Every dotted name that is imported or mentioned, with its line."""
+        yield from ((target, line) for _, target, line in self.imports)
+        for node in self.nodes:
+            if isinstance(node, ast.Name | ast.Attribute) and (name := self.dotted(node)):
+                yield name, node.lineno
+
+
+def read_tree(src: Path) -> list[Module]:
+    """Parse every module of ``src/joker``."""
+    modules = []
+    for path in sorted((src / "joker").rglob("*.py")):
+        is_package = path.name == "__init__.py"
+        place = path.parent if is_package else path.with_suffix("")
+        name = ".".join(place.relative_to(src).parts)
+        modules.append(Module(name, is_package, path.read_text(encoding="utf-8")))
+    assert modules, f"no Python files were found under {src / 'joker'}, so nothing can be checked"
+    return modules
+
+
+def part_of(target: str) -> str | None:
+    """The part of joker that a dotted name belongs to; None for a name from elsewhere."""
+    top, _, rest = target.partition(".")
+    if top != "joker" or not rest:  # bare `import joker` tells nothing: what is taken from it does
+        return None
+    first = rest.partition(".")[0]
+    return first if first in DEPTH else "joker"
+
+
+def every_part_has_a_layer(modules: list[Module]) -> Iterator[str]:
+    for module in modules:
+        if module.part not in DEPTH:
+            yield f"{module.name} has no place in the architecture. Add {module.part!r} to LAYERS, or move the module."
+
+
+def imports_point_down(modules: list[Module]) -> Iterator[str]:
+    for module in modules:
+        seen = {module.part}
+        for target, line in module.uses:
+            there = part_of(target)
+            if there is None or there in seen or module.part not in DEPTH:
+                continue
+            seen.add(there)
+            where = f"{module.name}, line {line}, uses {target}"
+            if DEPTH[there] <= DEPTH[module.part]:
+                yield f"{where}: {module.part} may only import from layers below it, and {there} is not below."
+            elif (module.part, there) in STRANGERS:
+                yield f"{where}: {STRANGERS[module.part, there]}."
+
+
+def each_tool_has_one_owner(modules: list[Module]) -> Iterator[str]:
+    for module in modules:
+        for tool, owner in OWNERS.items():
+            lines = {line for name, line in module.uses if f"{name}.".startswith(f"{tool}.")}
+            if lines and module.part != owner:
+                tool_name = tool.removeprefix("builtins.")
+                yield f"{module.name}, line {min(lines)}, uses {tool_name}: only joker.{owner} may."
+
+
+def raised_errors_are_ours(modules: list[Module]) -> Iterator[str]:
+    for module in modules:
+        caught = {node.name for node in module.nodes if isinstance(node, ast.ExceptHandler)}
+        for node in module.nodes:
+            if not isinstance(node, ast.Raise) or node.exc is None:
+                continue
+            error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            name = module.dotted(error) or ast.unparse(error)
+            again = isinstance(error, ast.Name) and error.id in caught
+            if not (again or may_raise(module, name)):
+                yield (
+                    f"{module.name}, line {node.lineno}, raises {name.removeprefix('builtins.')}: raise an error of "
+                    f"joker.errors, or one of {', '.join(sorted(RAISED_BUILTINS))}."
+                )
+
+
+def may_raise(module: Module, name: str) -> bool:
+    """Whether a module may raise the error of this dotted name."""
+    in_cli = module.part == "cli" and name.startswith(RAISED_BY_CLI)
+    return in_cli or name.startswith("joker.errors.") or name in {f"builtins.{known}" for known in RAISED_BUILTINS}
+
+
+def modules_are_short(modules: list[Module]) -> Iterator[str]:
+    for module in modules:
+        lines = len(module.text.splitlines())
+        if lines > MAX_LINES:
+            yield f"{module.name} has {lines} lines; at most {MAX_LINES} are allowed. Split it by noun."
+
+
+Rule = Callable[[list[Module]], Iterator[str]]
+RULES: tuple[Rule, ...] = (
+    every_part_has_a_layer,
+    imports_point_down,
+    each_tool_has_one_owner,
+    raised_errors_are_ours,
+    modules_are_short,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule(rule: Rule) -> None:
+    problems = list(rule(read_tree(SRC)))
+    assert not problems, "\n".join(problems)
+
+
+IMPORT_PROBE = """
+import json, sys
+from importlib.metadata import packages_distributions
+
+def loaded():
+    return {name.partition(".")[0] for name in sys.modules}
+
+import torch, numpy, sklearn, sklearn.base, sklearn.metrics, sklearn.model_selection, sklearn.utils.validation
+before = loaded()
+sys.path.insert(0, sys.argv[1])
+import joker
+third_party = set(packages_distributions()) - sys.stdlib_module_names - {"joker"}
+new = third_party & (loaded() - before)
+print(json.dumps({"from": sorted(set(joker.__path__)), "all": sorted(loaded()), "new": sorted(new)}))
+"""
+
+
+def imported_by(src: Path) -> tuple[list[str], set[str]]:
+    """What ``import joker`` loads beyond torch, NumPy and scikit-learn, and all that is then loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_PROBE, str(src)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, f"`import joker` failed:\n{done.stderr}"
+    report = json.loads(done.stdout)
+    assert report["from"] == [str(src / "joker")], f"another joker was imported, from {report['from']}"
+    return report["new"], set(report["all"])
+
+
+def test_import_joker_needs_three_packages_only() -> None:
+    new, everything = imported_by(SRC)
+    assert not new, f"`import joker` also imports {', '.join(new)}; import them where they are used."
+    unwanted = sorted(NEVER_IMPORTED & everything)
+    assert not unwanted, f"`import joker` loads {', '.join(unwanted)}; import them where they are used."
+
+
+# The rules themselves, on trees that keep and that break them.
+
+
+def fake_tree(src: Path, files: dict[str, str]) -> Path:
+    """Write a package joker with these files below ``src``."""
+    for name, text in {"__init__.py": "", **files}.items():
+        path = src / "joker" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return src
+
+
+SOUND = {
+    "__init__.py": "from joker.estimators import KernelRidge\nimport joker.losses\n",
+    "errors.py": "class JokerError(Exception): ...\n",
+    "runtime.py": "import torch\nfrom joker import errors\ntorch.cuda.is_available()\n",
+    "world.py": "import torch.distributed as dist\ndist.get_rank()\n",
+    "ops/fused.py": "from ..errors import JokerError\n",
+    "losses/__init__.py": "from .squared import Squared\n",
+    "losses/squared.py": "import torch\nfrom joker.errors import JokerError as E\ntorch.cos\nraise E('x')\n",
+    "kernels/gaussian.py": "from joker.ops.fused import f\nfrom joker.runtime import tiles\n",
+    "solvers/descent.py": "from joker.losses import Squared\nfrom joker.data import blocks\nimport joker.ops.fused\n",
+    "estimators/ridge.py": "from joker import errors, kernels\nraise errors.JokerError.among('x')\n",
+    "cli/main.py": "import sys, typer\nfrom joker import estimators\nprint(1, file=sys.stderr)\nraise SystemExit\n",
+    "data/rows.py": "try: ...\nexcept OSError as error:\n    raise error\nraise TypeError('x')\n",
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_sound_tree_passes(rule: Rule, tmp_path: Path) -> None:
+    assert list(rule(read_tree(fake_tree(tmp_path, SOUND)))) == []
+
+
+VIOLATIONS = [
+    (every_part_has_a_layer, "helpers.py", "", "joker.helpers has no place"),
+    (every_part_has_a_layer, "extra/deep/er.py", "", "Add 'extra' to LAYERS"),
+    (imports_point_down, "errors.py", "import joker.runtime", "errors may only import"),
+    (imports_point_down, "runtime.py", "from joker import world", "uses joker.world"),
+    (imports_point_down, "ops/fused.py", "from joker.kernels import k", "ops may only import"),
+    (imports_point_down, "losses/a.py", "from ..kernels import k", "uses joker.kernels.k"),
+    (imports_point_down, "losses/__init__.py", "from ..data import k", "uses joker.data.k"),
+    (imports_point_down, "losses/a.py", "def f():\n    import joker.features.x as x", "line 2"),
+    (imports_point_down, "losses/a.py", "from joker.ops import x", "only kernels, features and solvers use ops"),
+    (imports_point_down, "kernels/a.py", "from joker.features import x", "kernels may only import"),
+    (imports_point_down, "features/a.py", "from joker.data import x", "features may only import"),
+    (imports_point_down, "data/a.py", "from joker.losses import x", "data may only import"),
+    (imports_point_down, "solvers/a.py", "from joker.kernels import x", "as callables"),
+    (imports_point_down, "solvers/a.py", "from joker import features", "as callables"),
+    (imports_point_down, "solvers/a.py", "from joker.models import x", "solvers may only import"),
+    (imports_point_down, "models/a.py", "from joker.estimators import x", "models may only import"),
+    (imports_point_down, "estimators/a.py", "from joker.cli import x", "estimators may only import"),
+    (imports_point_down, "models/a.py", "from joker import __version__", "joker is not below"),
+    (imports_point_down, "models/a.py", "import joker\njoker.estimators.x", "line 2, uses joker.estimators"),
+    (each_tool_has_one_owner, "losses/a.py", "import torch as t\nt.cuda.synchronize()", "line 2, uses torch.cuda"),
+    (each_tool_has_one_owner, "ops/a.py", "from torch import cuda", "only joker.runtime may"),
+    (each_tool_has_one_owner, "ops/a.py", "from torch.cuda import Stream", "only joker.runtime may"),
+    (each_tool_has_one_owner, "runtime.py", "import torch.distributed", "only joker.world may"),
+    (each_tool_has_one_owner, "solvers/a.py", "import torch\ntorch.distributed.barrier()", "only joker.world may"),
+    (each_tool_has_one_owner, "solvers/a.py", "print('x')", "uses print: only joker.cli may"),
+    (each_tool_has_one_owner, "solvers/a.py", "import sys\nsys.stdout.write('x')", "uses sys.stdout"),
+    (each_tool_has_one_owner, "models/a.py", "import typer", "uses typer"),
+    (each_tool_has_one_owner, "models/a.py", "from rich.table import Table", "uses rich"),
+    (raised_errors_are_ours, "losses/a.py", "raise ValueError('x')", "raises ValueError"),
+    (raised_errors_are_ours, "losses/a.py", "raise AssertionError", "raises AssertionError"),
+    (raised_errors_are_ours, "losses/a.py", "class Odd(Exception): ...\nraise Odd", "raises joker.losses.a.Odd"),
+    (raised_errors_are_ours, "losses/a.py", "raise SystemExit(1)", "raises SystemExit"),
+    (modules_are_short, "losses/a.py", "x = 1\n" * (MAX_LINES + 1), f"has {MAX_LINES + 1} lines"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text", "sentence"), VIOLATIONS)
+def test_a_violation_is_caught(rule: Rule, path: str, text: str, sentence: str, tmp_path: Path) -> None:
+    problems = list(rule(read_tree(fake_tree(tmp_path, {path: text}))))
+    assert len(problems) == 1
+    assert sentence in problems[0]
+
+
+def test_every_rule_is_broken_once() -> None:
+    assert {rule for rule, *_ in VIOLATIONS} == set(RULES)
+
+
+def test_the_real_modules_are_read() -> None:
+    assert {"joker.errors", "joker.runtime"} <= {module.name for module in read_tree(SRC)}
+
+
+def test_a_tree_without_modules_fails(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="no Python files were found"):
+        read_tree(tmp_path)
+
+
+def test_a_greedy_import_is_caught(tmp_path: Path) -> None:
+    new, everything = imported_by(fake_tree(tmp_path, {"__init__.py": "import hypothesis"}))
+    assert "hypothesis" in new
+    assert "hypothesis" in everything
