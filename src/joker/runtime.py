@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -32,8 +33,8 @@ def parse_bytes(size: int | str) -> int:
     >>> parse_bytes("500MB"), parse_bytes("1 KiB"), parse_bytes(64)
     (500000000, 1024, 64)
     """
-    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
-        return size
+    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
+        return int(size)
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None or float(match[1]) * unit < 1:
@@ -57,7 +58,7 @@ def parse_device(device: str | torch.device | None) -> torch.device:
     """The device to compute on; None is the CPU."""
     try:
         chosen = torch.device("cpu" if device is None else device)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise UnknownName(f"device must name a torch device; got {device!r}. Use 'cpu' or 'cuda'.") from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InvalidParameter(f"device {device!r} needs a CUDA card; torch sees none here. Use device='cpu'.")

@@ -1,7 +1,6 @@
 """Bandwidth rules against their definitions over all pairs."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -56,9 +55,7 @@ def test_large_data_are_sampled(rule):
     x = rows(300_000, dtype=torch.float32)
     x, few = x[x[:, 2].argsort()], x[:1500].double()
     kernel = kernels.Gaussian()
-    start = time.perf_counter()
     sigma = choose(rule, kernel, x, seed=3)
-    assert time.perf_counter() - start < 2  # 0.1 s on a free machine; all pairs would take minutes
     assert sigma == choose(rule, kernel, x, seed=3)
     exact = {"median": np.median(all_pairs(few, 2)), "paper": x.double().var(dim=0).sum().sqrt().item()}
     assert sigma == pytest.approx(exact[rule], rel=0.15 if rule == "paper" else 0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ class Blocks:
     order: str = "shuffled"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int) or self.size < 1:
+        if not isinstance(self.size, Integral) or isinstance(self.size, bool) or self.size < 1:
             raise InvalidParameter(f"block_size must be a whole number of at least 1; got {self.size!r}. Use 512.")
         if self.order not in ORDERS:
             raise UnknownName.among("order", self.order, ORDERS)

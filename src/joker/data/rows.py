@@ -11,16 +11,24 @@ _CHECKED = 2**22  # entries looked at in one go, so that the check needs little 
 
 
 def check_rows(x: Tensor, what: str = "X") -> Tensor:  # (n, d)
-    """Return ``x`` if it is a finite, non-empty matrix of float32 or float64, else say what is wrong."""
-    if not isinstance(x, Tensor):
-        raise InvalidData(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor({what}).")
+    """Return ``x``, apart from any gradient, if it is a finite, non-empty matrix of float32 or float64."""
+    check_tensor(x, what)
     if x.dim() != 2:
         raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}.{_column(x)}")
     if x.numel() == 0:
         raise InvalidData(f"{what} must have at least one row and one input; got shape {tuple(x.shape)}. Add data.")
     check_floating(x, what)
     check_finite(x, what)
-    return x
+    return x.detach()
+
+
+def check_tensor(x: object, what: str) -> None:
+    """Refuse what is not a dense tensor."""
+    if not isinstance(x, Tensor):
+        raise InvalidData(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor({what}).")
+    if x.layout != torch.strided:
+        kind = str(x.layout).removeprefix("torch.")
+        raise InvalidData(f"{what} must be a dense tensor; got one of layout {kind}. Use {what}.to_dense().")
 
 
 def check_floating(x: Tensor, what: str) -> None:

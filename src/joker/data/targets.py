@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from joker.data.rows import check_finite, check_floating
+from joker.data.rows import check_finite, check_floating, check_tensor
 from joker.errors import InvalidData, InvalidParameter
 
 
@@ -48,11 +48,12 @@ def make_targets(
     weights: Tensor | None = None,  # (n,) or (n, t)
 ) -> Targets:
     """Check targets, λ and weights and line up their columns."""
+    check_tensor(y, "y")
     check_floating(y, "y")
     if y.dim() not in (1, 2) or y.numel() == 0:
         raise InvalidData(f"y must be (n,) or (n, t) with n and t at least 1; got shape {tuple(y.shape)}. Reshape it.")
     check_finite(y, "y")
-    y = y[:, None] if y.dim() == 1 else y
+    y = y.detach()[:, None] if y.dim() == 1 else y.detach()
     targets = Targets(y, _penalties(lam, y), None if weights is None else _weights(weights, y))
     widths = {y.shape[1], len(targets.lam), 1 if targets.weights is None else targets.weights.shape[1]} - {1}
     if len(widths) > 1:
@@ -64,21 +65,28 @@ def make_targets(
 
 
 def _penalties(lam: float | Sequence[float] | Tensor, y: Tensor) -> Tensor:
-    values = torch.as_tensor(lam, dtype=torch.float64).reshape(-1)
-    if len(values) == 0 or not bool(((values > 0) & values.isfinite()).all()):
+    try:
+        values = torch.as_tensor(lam, dtype=torch.float64).detach().reshape(-1).to(y)
+    except (TypeError, ValueError, RuntimeError):  # no number, or not numbers all through
+        values = y.new_zeros(1)
+    usable = (values > 0) & values.isfinite() & (1 / values).isfinite()
+    if len(values) == 0 or not bool(usable.all()):
+        kind = str(y.dtype).removeprefix("torch.")
         raise InvalidParameter(
-            f"lam must be positive and finite; got lam={lam}. Use a small positive value such as 1e-3."
+            f"lam must be positive and finite, also when rounded to {kind}; got lam={lam!r}. "
+            "Use a small positive value such as 1e-3."
         )
-    return values.to(y)
+    return values
 
 
 def _weights(weights: Tensor, y: Tensor) -> Tensor:
-    if len(weights) != len(y) or weights.dim() not in (1, 2):
+    check_tensor(weights, "weights")
+    if weights.dim() not in (1, 2) or len(weights) != len(y):
         raise InvalidData(
             f"weights must have one entry for each of the {len(y)} rows; got shape {tuple(weights.shape)}. "
             "Give one weight a row, or one a row and column."
         )
-    weights = (weights[:, None] if weights.dim() == 1 else weights).to(y)
+    weights = (weights[:, None] if weights.dim() == 1 else weights).detach().to(y)
     check_finite(weights, "weights")
     if bool((weights < 0).any()):
         raise InvalidData(f"weights must be at least 0; found {float(weights.min()):g}. Use 0 to leave a row out.")

@@ -23,11 +23,10 @@ def draw(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Fo
 
 
 def _directions(d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
-    """Draw unit columns, uniform on the sphere, orthogonal in blocks of d."""
+    """Draw unit columns, uniform on the sphere but for their signs, orthogonal in blocks of d."""
     width = min(d, m)
     normal = torch.randn(-(-m // width), d, width, dtype=torch.float64, generator=generator)
-    q, r = torch.linalg.qr(normal)  # (blocks, d, width), (blocks, width, width)
-    # The factor Q is uniform only once R is made unique, by a positive diagonal.
-    q *= r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    # Q is as uniform as the normals up to the signs of its columns, and k = E cos⟨w, x − z⟩ sees no sign.
+    q, _ = torch.linalg.qr(normal)  # (blocks, d, width)
     columns: Tensor = q.transpose(0, 1).reshape(d, -1)
     return columns[:, :m]

@@ -69,7 +69,7 @@ class _Residual:
         return -y
 
     def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
-        return lower + torch.zeros_like(y), upper + torch.zeros_like(y)
+        return _like(y, lower), _like(y, upper)
 
     def towards(self, u: Tensor) -> Tensor:
         return u
@@ -88,11 +88,16 @@ class _Margin:
         return 0.0
 
     def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
-        low, high = lower + torch.zeros_like(y), upper + torch.zeros_like(y)
+        low, high = _like(y, lower), _like(y, upper)
         return torch.where(y > 0, low, -high), torch.where(y > 0, high, -low)
 
     def towards(self, u: Tensor) -> Tensor:
         return -u
+
+
+def _like(y: Tensor, bound: Bound) -> Tensor:
+    """A bound for each target, in the floating-point type of the targets whatever its own is."""
+    return (torch.zeros_like(y) + bound).to(y)
 
 
 RESIDUAL: Frame = _Residual()
@@ -242,4 +247,4 @@ def _height(loss: Loss, v: Tensor, a: Tensor) -> Tensor:
 
 
 def _tensors(like: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
-    return torch.zeros_like(like) + loss.lower, torch.zeros_like(like) + loss.upper
+    return _like(like, loss.lower), _like(like, loss.upper)

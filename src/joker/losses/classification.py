@@ -78,7 +78,7 @@ class Logistic(ClassificationLoss):
         return 1.0
 
     def primal(self, u: Tensor) -> Tensor:
-        return torch.nn.functional.softplus(-u)
+        return -torch.nn.functional.logsigmoid(u)  # softplus drops exp(u) below -20
 
     def dual(self, a: Tensor) -> Tensor:
         a = a.clamp(0, 1)  # a = c·1 rounds a hair above 1 when it is divided by c again

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from math import inf
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -23,6 +25,15 @@ class Scaled(Loss):
 
     loss: Loss
     c: Bound = 1.0
+
+    def __post_init__(self) -> None:
+        # A tensor is not read: it lives where the data do, and a look would stall an accelerator.
+        number = isinstance(self.c, Real) and not isinstance(self.c, bool) and 0 < self.c < inf
+        if not (number or isinstance(self.c, Tensor)) or not isinstance(self.loss, Loss):
+            raise InvalidParameter(
+                f"a scaled loss must be a loss and a positive finite number; got {self.loss!r} and c={self.c!r}. "
+                "Use for example Scaled(Absolute(), 0.5)."
+            )
 
     @property
     def frame(self) -> Frame:  # type: ignore[override]
@@ -100,11 +111,11 @@ class InfimalConvolution(Loss):
     parts: tuple[Loss, ...]
 
     def __post_init__(self) -> None:
-        frames = {part.frame.task for part in self.parts}
-        if len(frames) != 1:
+        losses = isinstance(self.parts, tuple | list) and all(isinstance(part, Loss) for part in self.parts)
+        if not losses or len({part.frame.task for part in self.parts}) != 1:
             raise InvalidParameter(
-                f"parts must be one or more losses of one task; got {len(self.parts)} parts for "
-                f"{sorted(frames) or 'no task'}. Combine regression losses with regression losses."
+                f"parts must be a tuple of one or more losses of one task; got {self.parts!r}. Combine losses of "
+                "the residual with one another, or losses of the margin, such as (Absolute(), Tube(0.1))."
             )
 
     @property
@@ -154,9 +165,9 @@ class InfimalConvolution(Loss):
 
 
 def _larger(a: Bound, b: Bound) -> Bound:
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return torch.maximum(*torch.broadcast_tensors(torch.as_tensor(a), torch.as_tensor(b)))
-    return max(a, b)
+    if isinstance(a, Tensor):
+        return a.clamp(min=b)  # keeps all digits of a number b, as a tensor made from it would not
+    return b.clamp(min=a) if isinstance(b, Tensor) else max(a, b)
 
 
 def _smaller(a: Bound, b: Bound) -> Bound:

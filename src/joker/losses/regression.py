@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import torch
@@ -39,7 +40,7 @@ class Huber(Squared):
     delta: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(0 < self.delta < math.inf, "delta", "positive and finite", self.delta, "1.0")
+        _require(0 < _number(self.delta) < math.inf, "delta", "positive and finite", self.delta, "1.0")
 
     @property
     def lower(self) -> Bound:
@@ -122,9 +123,10 @@ class Quantile(Absolute):
     quantile: Bound = 0.5
 
     def __post_init__(self) -> None:
-        level = torch.as_tensor(self.quantile)
+        given = self.quantile
+        level = given if isinstance(given, Tensor) else torch.tensor(_number(given), dtype=torch.float64)
         inside = bool(((level > 0) & (level < 1)).all())
-        _require(inside, "quantile", "between 0 and 1, both excluded", self.quantile, "0.5")
+        _require(inside, "quantile", "a number or tensor between 0 and 1, both excluded", given, "0.5")
 
     @property
     def lower(self) -> Bound:
@@ -147,7 +149,7 @@ class Lp(RegressionLoss):
     FLOOR: ClassVar[float] = 1e-6  # nearer to 0 the curvature is that at FLOOR, or it would be 0 or infinite
 
     def __post_init__(self) -> None:
-        _require(1 < self.p < math.inf, "p", "greater than 1 and finite", self.p, "1.5")
+        _require(1 < _number(self.p) < math.inf, "p", "greater than 1 and finite", self.p, "1.5")
 
     @property
     def q(self) -> float:
@@ -199,8 +201,13 @@ class Tube(RegressionLoss):
 
 def _require(holds: bool, name: str, rule: str, got: object, remedy: str) -> None:
     if not holds:
-        raise InvalidParameter(f"{name} must be {rule}; got {name}={got}. Use a value such as {remedy}.")
+        raise InvalidParameter(f"{name} must be {rule}; got {name}={got!r}. Use a value such as {remedy}.")
+
+
+def _number(value: object) -> float:
+    """``value`` if it is a real number; else NaN, which no rule admits."""
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
 
 
 def _require_tube(epsilon: float) -> None:
-    _require(0 <= epsilon < math.inf, "epsilon", "at least 0 and finite", epsilon, "0.1")
+    _require(0 <= _number(epsilon) < math.inf, "epsilon", "at least 0 and finite", epsilon, "0.1")

@@ -1,0 +1,183 @@
+"""The block solver as the paper prints it (Algorithms 1 and 2), errors included, to compare with.
+
+Algorithm 1 is a trust region; Algorithm 2 finds its step by truncated conjugate gradients.
+What the paper leaves open, or prints in a way that cannot have been run, is decided in one
+place, :class:`Reading`. Everything else is literal: an absolute tolerance, one coordinate
+leaving the box ends conjugate gradients, the ratio is a difference of two objectives over a
+difference of two models, the radius grows only if the step after clamping touches it, and
+there is no test for having arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from joker.losses import Loss
+
+T_TR = 50  # trust-region iterations in a call: "in our implementation, T_TR <= 50"
+ETA = 0.25  # acceptance threshold: the paper allows (0, 1/4]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the ambiguities are read; the defaults are those in favour of the paper.
+
+    Parameters
+    ----------
+    update_r2old : bool
+        Algorithm 2 has no line ``r2old <- r2new``. Without it the step length is that of the first residual
+        for ever and conjugate gradients diverge from their second iteration on. False is the print.
+    keep_leaving_step : bool
+        When a step leaves the box, Algorithm 2 breaks with s as it was before: 0 if it was the first step, and
+        then the solve never moves. The text says instead that s is finally projected back to the feasible
+        region, which only makes sense for the step that left. False is the print.
+    max_radius : float
+        Delta_max, for which the paper has no value, in units of the diagonal of the box [-c, c]^b.
+    tolerance : float
+        Both epsilons, of ``r2new`` in Algorithm 2 and of touching the radius in Algorithm 1; no value is given.
+    max_cg : int
+        "While not converged" needs an end; "generally at most 10" says what the paper saw.
+    """
+
+    update_r2old: bool = True
+    keep_leaving_step: bool = True
+    max_radius: float = 1.0
+    tolerance: float = 1e-10
+    max_cg: int = 512
+
+
+PRINTED = Reading(update_r2old=False)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where the solve stands after a trust-region iteration."""
+
+    x: Tensor  # (b, 1)
+    J: float
+    products: int  # K v, in all
+    cg: int  # iterations of Algorithm 2 in the last call of it
+
+
+@dataclass(frozen=True)
+class Subproblem:
+    """The dual over one block: J(x) = f·(x-a) + ½ (x-a)·K(x-a) + Σ psi(x), up to a constant."""
+
+    K: Tensor  # (b, b)
+    f: Tensor  # (b, 1) prediction at a
+    a: Tensor  # (b, 1)
+    y: Tensor  # (b, 1)
+    loss: Loss  # scaled by c
+
+    def J(self, x: Tensor, g_bar: Tensor) -> float:
+        """The objective, given the prediction ``g_bar`` at ``x``."""
+        return float(((x - self.a) * 0.5 * (g_bar + self.f)).sum() + self.loss.psi(self.y, x).sum())
+
+    def slope(self, x: Tensor) -> Tensor:
+        """∇f; where f has a kink, the paper's appendix takes sign(x) for the derivative of |x| (0 at 0).
+
+        It prints sign(x) without its factor ε, whose fixed point is that of ε = 1; two lines above it is there.
+        """
+        return self.loss.psi_slope(self.y, x) + self.loss.kink * x.sign()
+
+    def curvature(self, x: Tensor) -> Tensor:
+        """∇²f; for the logistic loss capped at spacing(c)^-½, as section 4.2 of the paper has it."""
+        h = self.loss.psi_curvature(self.y, x)
+        return h.clamp(max=self._spacing() ** -0.5) if self.loss.barrier else h
+
+    def box(self) -> tuple[Tensor, Tensor]:
+        """τ^L and τ^U; for the logistic loss one spacing(c) inside the ends."""
+        low, high = self.loss.box(self.y)
+        inset = self._spacing() if self.loss.barrier else 0.0
+        return low + inset, high - inset
+
+    def start(self) -> Tensor:
+        """The first point; the logistic loss cannot start at 0, and joker's own start is the kinder one."""
+        low, high = self.box()
+        return self.loss.psi_start(self.y, self.a, torch.zeros_like(self.a)).clamp(low, high)
+
+    def _spacing(self) -> float:
+        c = float(torch.as_tensor(self.loss.upper).max())
+        return c * torch.finfo(self.K.dtype).eps / 2
+
+
+def solve(problem: Subproblem, radius: float, reading: Reading, max_products: int) -> Iterator[Point]:
+    """Call Algorithm 1 again and again until the products are used up or a whole call moves nothing."""
+    x = problem.start()
+    g_bar = problem.f + problem.K @ (x - problem.a)
+    products = int(bool((x != problem.a).any()))
+    yield Point(x, problem.J(x, g_bar), products, 0)
+    while products < max_products:
+        before, call = x, trust_region(problem, x, g_bar, radius * reading.max_radius, reading)
+        for x, g_bar, J, used, cg in call:
+            products += used
+            yield Point(x, J, products, cg)
+            if products >= max_products:
+                return
+        if torch.equal(x, before):
+            return
+
+
+def trust_region(
+    problem: Subproblem, x: Tensor, g_bar: Tensor, largest: float, reading: Reading
+) -> Iterator[tuple[Tensor, Tensor, float, int, int]]:
+    """Algorithm 1; yields point, prediction, objective, products and iterations of Algorithm 2."""
+    radius, (low, high), J = largest / 4, problem.box(), problem.J(x, g_bar)
+    for _ in range(T_TR):
+        g, h = g_bar + problem.slope(x), problem.curvature(x)
+        s, Ks, cg = steihaug(problem.K, h, g, radius, low - x, high - x, reading)
+        clamped = torch.maximum(torch.minimum(s, high - x), low - x)
+        products = cg
+        if not torch.equal(clamped, s):  # else K s is a sum of products that Algorithm 2 has made
+            s, Ks, products = clamped, problem.K @ clamped, cg + 1
+        J_new = problem.J(x + s, g_bar + Ks)
+        model = -float((g * s).sum() + 0.5 * (s * (Ks + h * s)).sum())  # μ(0) - μ(s)
+        rho = (J - J_new) / model if model else float("nan")
+        if rho < 0.5:
+            radius = radius / 4
+        elif rho > 0.75 and radius - float(s.norm()) < reading.tolerance:
+            radius = min(2 * radius, largest)
+        if rho > ETA:
+            x, g_bar, J = x + s, g_bar + Ks, J_new
+        yield x, g_bar, J, products, cg
+
+
+def steihaug(
+    K: Tensor, h: Tensor, g: Tensor, radius: float, low: Tensor, high: Tensor, reading: Reading
+) -> tuple[Tensor, Tensor, int]:
+    """Algorithm 2 before its last line, the clamping: s, K s and the number of products.
+
+    ``low`` and ``high`` bound s.
+    """
+    s, Ks, r = torch.zeros_like(g), torch.zeros_like(g), -g
+    d, r2old = r, float((r * r).sum())
+    for cg in range(1, reading.max_cg + 1):
+        if r2old == 0:
+            return s, Ks, cg - 1
+        Kd = K @ d
+        Qd = Kd + h * d
+        omega = r2old / float((d * Qd).sum())
+        s_next = s + omega * d
+        if float(s_next.norm()) > radius:
+            omega = _to_sphere(s, d, radius)
+            return s + omega * d, Ks + omega * Kd, cg
+        if bool(((s_next < low) | (s_next > high)).any()):
+            return (s_next, Ks + omega * Kd, cg) if reading.keep_leaving_step else (s, Ks, cg)
+        s, Ks, r = s_next, Ks + omega * Kd, r - omega * Qd
+        r2new = float((r * r).sum())
+        if r2new <= reading.tolerance:
+            break
+        d = r + r2new / r2old * d
+        if reading.update_r2old:
+            r2old = r2new
+    return s, Ks, cg
+
+
+def _to_sphere(s: Tensor, d: Tensor, radius: float) -> float:
+    """The ω > 0 with ‖s + ω d‖ = radius."""
+    a, b, c = (float((u * v).sum()) for u, v in ((d, d), (s, d), (s, s)))
+    return (-b + (b * b + a * (radius * radius - c)) ** 0.5) / a
