@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -88,5 +89,9 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a file in one go, so that an interrupted run leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".tmp")
-    fresh.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(content, indent=1, allow_nan=False)
+    text = re.sub(
+        r"\[\s+([^\[\]{}]+?)\s+\]", lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]", text
+    )  # lists in a line
+    fresh.write_text(text + "\n", encoding="utf-8")
     fresh.replace(path)

@@ -10,13 +10,14 @@ there is no test for having arrived.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from joker.losses import Loss
+from joker.losses import Scaled
 
 T_TR = 50  # trust-region iterations in a call: "in our implementation, T_TR <= 50"
 ETA = 0.25  # acceptance threshold: the paper allows (0, 1/4]
@@ -36,11 +37,12 @@ class Reading:
         then the solve never moves. The text says instead that s is finally projected back to the feasible
         region, which only makes sense for the step that left. False is the print.
     max_radius : float
-        Delta_max, for which the paper has no value, in units of the diagonal of the box [-c, c]^b.
+        Delta_max, for which the paper has no value, in units of c √b: half the diagonal of the box [-c, c]^b.
     tolerance : float
         Both epsilons, of ``r2new`` in Algorithm 2 and of touching the radius in Algorithm 1; no value is given.
     max_cg : int
-        "While not converged" needs an end; "generally at most 10" says what the paper saw.
+        An end to "while not converged". Conjugate gradients need as many iterations as there are rows at most; the
+        text reports that 10 were enough.
     """
 
     update_r2old: bool = True
@@ -50,7 +52,9 @@ class Reading:
     max_cg: int = 512
 
 
-PRINTED = Reading(update_r2old=False)
+PRINTED = Reading(update_r2old=False)  # with keep_leaving_step=False as well, most losses never leave 0
+MENDED = Reading()
+MENDED_SHORT = Reading(max_cg=10)
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,10 @@ class Point:
     """Where the solve stands after a trust-region iteration."""
 
     x: Tensor  # (b, 1)
+    g_bar: Tensor  # (b, 1) prediction at x
     J: float
-    products: int  # K v, in all
-    cg: int  # iterations of Algorithm 2 in the last call of it
+    products: int = 0  # K v, of this iteration
+    inside: tuple[float, ...] = ()  # J after each iteration of Algorithm 2 in it
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class Subproblem:
     f: Tensor  # (b, 1) prediction at a
     a: Tensor  # (b, 1)
     y: Tensor  # (b, 1)
-    loss: Loss  # scaled by c
+    loss: Scaled
 
     def J(self, x: Tensor, g_bar: Tensor) -> float:
         """The objective, given the prediction ``g_bar`` at ``x``."""
@@ -85,7 +90,7 @@ class Subproblem:
         return self.loss.psi_slope(self.y, x) + self.loss.kink * x.sign()
 
     def curvature(self, x: Tensor) -> Tensor:
-        """∇²f; for the logistic loss capped at spacing(c)^-½, as section 4.2 of the paper has it."""
+        """∇²f; for the logistic loss capped at spacing(c)^-½, as the paper's section on KLR has it."""
         h = self.loss.psi_curvature(self.y, x)
         return h.clamp(max=self._spacing() ** -0.5) if self.loss.barrier else h
 
@@ -100,81 +105,90 @@ class Subproblem:
         low, high = self.box()
         return self.loss.psi_start(self.y, self.a, torch.zeros_like(self.a)).clamp(low, high)
 
+    def scale(self) -> float:
+        """c √b, the unit of the radius."""
+        return float(self.loss.c) * len(self.y) ** 0.5
+
     def _spacing(self) -> float:
-        c = float(torch.as_tensor(self.loss.upper).max())
-        return c * torch.finfo(self.K.dtype).eps / 2
+        """From c to the next smaller number."""
+        c = self.y.new_tensor(float(self.loss.c))
+        return float(c - torch.nextafter(c, torch.zeros_like(c)))
 
 
-def solve(problem: Subproblem, radius: float, reading: Reading, max_products: int) -> Iterator[Point]:
+def solve(problem: Subproblem, reading: Reading, max_products: int) -> Iterator[Point]:
     """Call Algorithm 1 again and again until the products are used up or a whole call moves nothing."""
     x = problem.start()
-    g_bar = problem.f + problem.K @ (x - problem.a)
-    products = int(bool((x != problem.a).any()))
-    yield Point(x, problem.J(x, g_bar), products, 0)
-    while products < max_products:
-        before, call = x, trust_region(problem, x, g_bar, radius * reading.max_radius, reading)
-        for x, g_bar, J, used, cg in call:
-            products += used
-            yield Point(x, J, products, cg)
-            if products >= max_products:
+    g_bar, used = problem.f + problem.K @ (x - problem.a), int(bool((x != problem.a).any()))
+    point = Point(x, g_bar, problem.J(x, g_bar), used)
+    yield point
+    while used < max_products:
+        before = point
+        for point in trust_region(problem, before, reading):
+            used += point.products
+            yield point
+            if used >= max_products:
                 return
-        if torch.equal(x, before):
+        if torch.equal(point.x, before.x):
             return
 
 
-def trust_region(
-    problem: Subproblem, x: Tensor, g_bar: Tensor, largest: float, reading: Reading
-) -> Iterator[tuple[Tensor, Tensor, float, int, int]]:
-    """Algorithm 1; yields point, prediction, objective, products and iterations of Algorithm 2."""
-    radius, (low, high), J = largest / 4, problem.box(), problem.J(x, g_bar)
+def trust_region(problem: Subproblem, point: Point, reading: Reading) -> Iterator[Point]:
+    """Algorithm 1, from ``point``; yields the point after each of its iterations."""
+    x, g_bar, J = point.x, point.g_bar, point.J
+    largest = reading.max_radius * problem.scale()
+    radius, (low, high) = largest / 4, problem.box()
     for _ in range(T_TR):
         g, h = g_bar + problem.slope(x), problem.curvature(x)
-        s, Ks, cg = steihaug(problem.K, h, g, radius, low - x, high - x, reading)
-        clamped = torch.maximum(torch.minimum(s, high - x), low - x)
-        products = cg
+        path = steihaug(problem.K, h, g, radius, low - x, high - x, reading)
+        s, Ks = path[-1]
+        clamped, products = torch.maximum(torch.minimum(s, high - x), low - x), len(path)
         if not torch.equal(clamped, s):  # else K s is a sum of products that Algorithm 2 has made
-            s, Ks, products = clamped, problem.K @ clamped, cg + 1
+            s, Ks, products = clamped, problem.K @ clamped, products + 1
         J_new = problem.J(x + s, g_bar + Ks)
+        inside = tuple(problem.J(x + part, g_bar + Kpart) for part, Kpart in path[:-1])
         model = -float((g * s).sum() + 0.5 * (s * (Ks + h * s)).sum())  # μ(0) - μ(s)
-        rho = (J - J_new) / model if model else float("nan")
+        rho = (J - J_new) / model if model else math.nan
         if rho < 0.5:
             radius = radius / 4
         elif rho > 0.75 and radius - float(s.norm()) < reading.tolerance:
             radius = min(2 * radius, largest)
         if rho > ETA:
             x, g_bar, J = x + s, g_bar + Ks, J_new
-        yield x, g_bar, J, products, cg
+        yield Point(x, g_bar, J, products, inside)
 
 
 def steihaug(
-    K: Tensor, h: Tensor, g: Tensor, radius: float, low: Tensor, high: Tensor, reading: Reading
-) -> tuple[Tensor, Tensor, int]:
-    """Algorithm 2 before its last line, the clamping: s, K s and the number of products.
-
-    ``low`` and ``high`` bound s.
-    """
+    K: Tensor,  # (b, b)
+    h: Tensor,  # (b, 1)
+    g: Tensor,  # (b, 1)
+    radius: float,
+    low: Tensor,  # (b, 1) bounds of s
+    high: Tensor,  # (b, 1)
+    reading: Reading,
+) -> list[tuple[Tensor, Tensor]]:
+    """Algorithm 2 before its last line, the clamping: s and K s after each of its iterations."""
     s, Ks, r = torch.zeros_like(g), torch.zeros_like(g), -g
     d, r2old = r, float((r * r).sum())
-    for cg in range(1, reading.max_cg + 1):
-        if r2old == 0:
-            return s, Ks, cg - 1
+    path: list[tuple[Tensor, Tensor]] = []
+    while len(path) < reading.max_cg:
         Kd = K @ d
         Qd = Kd + h * d
-        omega = r2old / float((d * Qd).sum())
+        omega = r2old / float((d * Qd).sum()) if r2old else 0.0  # 0 / 0 in print
         s_next = s + omega * d
         if float(s_next.norm()) > radius:
             omega = _to_sphere(s, d, radius)
-            return s + omega * d, Ks + omega * Kd, cg
+            return [*path, (s + omega * d, Ks + omega * Kd)]
         if bool(((s_next < low) | (s_next > high)).any()):
-            return (s_next, Ks + omega * Kd, cg) if reading.keep_leaving_step else (s, Ks, cg)
+            return [*path, (s_next, Ks + omega * Kd) if reading.keep_leaving_step else (s, Ks)]
         s, Ks, r = s_next, Ks + omega * Kd, r - omega * Qd
+        path.append((s, Ks))
         r2new = float((r * r).sum())
-        if r2new <= reading.tolerance:
+        if r2new <= reading.tolerance or math.isnan(r2new):  # the print loops for ever on a NaN
             break
         d = r + r2new / r2old * d
         if reading.update_r2old:
             r2old = r2new
-    return s, Ks, cg
+    return path
 
 
 def _to_sphere(s: Tensor, d: Tensor, radius: float) -> float:

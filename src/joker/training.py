@@ -9,13 +9,13 @@ from torch import Tensor
 
 from joker import features as feature_maps
 from joker import kernels, losses
-from joker.data import check_rows, make_targets
-from joker.errors import InvalidData
+from joker.data import Targets, check_rows, check_tensor, make_targets
+from joker.errors import InvalidData, InvalidParameter
 from joker.kernels import bandwidth as bandwidths
-from joker.kernels.product import matvec
+from joker.kernels.product import matvec, tile_shape
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.runtime import DEFAULT_BUDGET, parse_bytes
+from joker.runtime import DEFAULT_BUDGET, parse_bytes, tiles
 from joker.solvers import Descent, ExactState, FeatureState, Problem, Record, Report, Settings, State
 
 DEFAULTS = Settings()
@@ -75,8 +75,13 @@ def prepare(
     settings : Settings
         How to descend.
     """
-    check_rows(x)
-    targets = make_targets(y.to(x), lam, weights) if y.is_floating_point() else make_targets(y, lam, weights)
+    if not isinstance(settings, Settings):
+        raise InvalidParameter(
+            f"settings must be a joker.solvers.Settings; got {settings!r}. Use for example Settings(max_epochs=10)."
+        )
+    x = check_rows(x)
+    check_tensor(y, "y")
+    targets = make_targets(y.to(x) if y.is_floating_point() else y, lam, weights)
     if targets.n != len(x):
         raise InvalidData(
             f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong together."
@@ -86,18 +91,36 @@ def prepare(
     if bandwidth is not None:
         chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
     problem = Problem(losses.get(loss), targets)
+    _check_columns(problem.loss, targets)
     drawn = None
     if n_features is not None:
         drawn = feature_maps.draw(
             chosen, features, x.shape[1], n_features, settings.seed, dtype=x.dtype, device=x.device
         )
+    elif features not in (None, "auto"):
+        raise InvalidParameter(
+            f"features need their number, n_features; got features={features!r} and n_features=None, which uses the "
+            "kernel itself. Give n_features, such as 1000, or leave features out."
+        )
     state = _state(x, targets.t, chosen, drawn, budget)
     return Training(Descent(state, problem, settings), chosen, drawn)
 
 
+def _check_columns(loss: Loss, targets: Targets) -> None:
+    """Refuse a loss with parameters for other columns than the targets have."""
+    width = loss.box(targets.y[:1, :1])[0].shape[1]
+    if width not in (1, targets.t):
+        raise InvalidData(
+            f"a loss with {width} columns must have as many in y or lam; they have {targets.t}. "
+            f"Give y a column for each, for example with y[:, None].expand(-1, {width})."
+        )
+
+
 def _state(x: Tensor, t: int, kernel: kernels.Kernel, features: feature_maps.FeatureMap | None, budget: int) -> State:
     if features is not None:
+        tiles(1, features.work_bytes(1), budget, "features")  # fails now rather than after an epoch
         return FeatureState(x, t, features, budget)
+    tile_shape(kernel, x, x, budget)
 
     def add_product(x: Tensor, z: Tensor, v: Tensor, out: Tensor) -> None:
         matvec(kernel, x, z, v, budget, out=out)

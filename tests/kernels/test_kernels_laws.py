@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, dataclass
 import numpy as np
 import pytest
 import torch
+from case_names import without_address
 from hypothesis import given
 from hypothesis import strategies as st
 from peak_memory import ROUNDING, peak_bytes
@@ -74,14 +75,14 @@ def rows(n, d=4, seed=0, dtype=torch.float64):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-@pytest.mark.parametrize(("kernel", "formula"), FORMULAS, ids=repr)
+@pytest.mark.parametrize(("kernel", "formula"), FORMULAS, ids=without_address)
 def test_the_value_is_the_formula(kernel, formula):
     x, z = rows(7, seed=1), rows(5, seed=2)
     naive = [[formula(a, b) for b in z.tolist()] for a in x.tolist()]
     np.testing.assert_allclose(kernel(x, z).numpy(), naive, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("kernel", "reference"), SKLEARN, ids=repr)
+@pytest.mark.parametrize(("kernel", "reference"), SKLEARN, ids=without_address)
 def test_the_value_is_that_of_scikit_learn(kernel, reference):
     x, z = rows(30, 6, seed=1), rows(20, 6, seed=2)
     np.testing.assert_allclose(kernel(x, z).numpy(), reference(x.numpy(), z.numpy()), rtol=1e-12)

@@ -84,6 +84,4 @@ def small(name: str, parameters: dict[str, float], mode: str, weighted: bool, n:
     else:
         values, vectors = torch.linalg.eigh(KERNEL(rows, rows))
         root = (vectors * values.clamp(min=0).sqrt()).T
-    return Small(
-        rows, torch.from_numpy(y), None if weights is None else torch.from_numpy(weights), loss, mode, root
-    )
+    return Small(rows, torch.from_numpy(y), None if weights is None else torch.from_numpy(weights), loss, mode, root)

@@ -13,40 +13,40 @@ def solve(name: str, parameters: dict[str, float], root: Array, y: Array, c: Arr
     """Minimise ½‖root α‖² + Σ ψ_i(α_i), where root has rootᵀ root = K; return J and α."""
     keep = c > 0
     c, y, root = c[keep], y[keep], root[:, keep]
-    a = cp.Variable(len(y))
-    psi, box = _dual(name, parameters, a, y, c)
-    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(root @ a) + psi), box)
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    u = cp.Variable(len(y))  # a / c, which is of the order of 1 for every weight and penalty
+    psi, box = _dual(name, parameters, u, y, c)
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares((root * c) @ u) + psi), box)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
     alpha = np.zeros(len(keep))
-    alpha[keep] = a.value
+    alpha[keep] = c * u.value
     return float(problem.value), alpha
 
 
 def _dual(
-    name: str, parameters: dict[str, float], a: cp.Variable, y: Array, c: Array
+    name: str, parameters: dict[str, float], u: cp.Variable, y: Array, c: Array
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    square = 0.5 * cp.sum(cp.multiply(1 / c, cp.square(a)))
-    linear = -(y @ a)
-    margin = cp.multiply(y, a)
+    """Σ c ψ(u) and the box of u."""
+    square = 0.5 * cp.sum(cp.multiply(c, cp.square(u)))
+    linear = -((c * y) @ u)
+    margin = cp.multiply(y, u)
     if name == "squared":
         return square + linear, []
     if name == "huber":
-        return square + linear, [cp.abs(a) <= parameters["delta"] * c]
+        return square + linear, [cp.abs(u) <= parameters["delta"]]
     if name == "absolute":
-        return linear, [cp.abs(a) <= c]
+        return linear, [cp.abs(u) <= 1]
     if name == "epsilon_insensitive":
-        return linear + parameters["epsilon"] * cp.norm1(a), [cp.abs(a) <= c]
+        return linear + parameters["epsilon"] * (c @ cp.abs(u)), [cp.abs(u) <= 1]
     if name == "squared_epsilon_insensitive":
-        return square + linear + parameters["epsilon"] * cp.norm1(a), []
+        return square + linear + parameters["epsilon"] * (c @ cp.abs(u)), []
     if name == "quantile":
-        return linear, [a <= parameters["quantile"] * c, a >= (parameters["quantile"] - 1) * c]
+        return linear, [u <= parameters["quantile"], u >= parameters["quantile"] - 1]
     if name == "lp":
         q = parameters["p"] / (parameters["p"] - 1)
-        return cp.sum(cp.multiply(c ** (1 - q) / q, cp.power(cp.abs(a), q))) + linear, []
+        return c @ cp.power(cp.abs(u), q) / q + linear, []
     if name == "hinge":
-        return linear, [margin >= 0, margin <= c]
+        return linear, [margin >= 0, margin <= 1]
     if name == "squared_hinge":
         return square + linear, [margin >= 0]
     assert name == "logistic"
-    share = cp.multiply(1 / c, margin)
-    return -cp.sum(cp.multiply(c, cp.entr(share) + cp.entr(1 - share))), []
+    return -(c @ (cp.entr(margin) + cp.entr(1 - margin))), []

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from joker.errors import InvalidData
 
-_CHECKED = 2**22  # entries looked at in one go, so that the check needs little memory
+_CHECKED = 2**20  # entries looked at in one go, so that the check needs little memory
 
 
 def check_rows(x: Tensor, what: str = "X") -> Tensor:  # (n, d)

@@ -61,6 +61,11 @@ def make_targets(
             f"y, lam and the weights must have one column or the same number of columns; got {sorted(widths)}. "
             "Give each λ and each weight vector a column of its own, or one for all."
         )
+    if targets.weights is not None and not bool((targets.weights.max() / targets.lam.min()).isfinite()):
+        raise InvalidData(
+            f"weights / lam must be finite; the largest weight is {float(targets.weights.max()):g} and the smallest "
+            f"lam {float(targets.lam.min()):g}. Divide all weights and lam by the same number."
+        )
     return targets
 
 

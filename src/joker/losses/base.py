@@ -195,6 +195,11 @@ class Loss(ABC):
         """The interval of the dual variable of each target, of the shape of ``y``."""
         return self.frame.box(y, self.lower, self.upper)
 
+    def clamp(self, y: Tensor, a: Tensor) -> Tensor:
+        """The point of the box that is nearest to ``a``."""
+        low, high = self.box(y)
+        return torch.maximum(torch.minimum(a, high), low)
+
     @property
     def unbounded(self) -> bool:
         """Whether the dual variable is free, so that a quadratic loss needs one linear solve."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from joker.data import check_finite, check_tensor
 from joker.errors import InvalidData
 from joker.features import FeatureMap
 from joker.kernels import Kernel
 from joker.kernels.product import matvec
-from joker.runtime import DEFAULT_BUDGET, tiles
+from joker.runtime import DEFAULT_BUDGET, parse_bytes, tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +25,24 @@ class Machine(ABC):
     def n_inputs(self) -> int:
         """The number of inputs d."""
 
-    def predict(self, x: Tensor, budget: int = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
-        """Return f of each row, using at most ``budget`` bytes beside the result."""
+    @property
+    @abstractmethod
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of rows and predictions."""
+
+    def predict(self, x: Tensor, memory: int | str = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
+        """Return f of each row, using at most ``memory`` bytes beside the result."""
+        check_tensor(x, "X")
         if x.dim() != 2 or x.shape[1] != self.n_inputs:
             raise InvalidData(
                 f"X must have the {self.n_inputs} inputs the machine was trained on; got shape {tuple(x.shape)}. "
                 "Give the same inputs in the same order."
             )
-        return self._predict(x, budget)
+        if x.dtype != self.dtype:
+            raise InvalidData(f"X must be {self.dtype}, as in training; got {x.dtype}. Use X.to({self.dtype}).")
+        if len(x):
+            check_finite(x, "X")
+        return self._predict(x.detach(), parse_bytes(memory))
 
     @abstractmethod
     def _predict(self, x: Tensor, budget: int) -> Tensor: ...
@@ -48,6 +60,10 @@ class ExactMachine(Machine):
     def n_inputs(self) -> int:
         return self.x.shape[1]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.alpha.dtype
+
     def _predict(self, x: Tensor, budget: int) -> Tensor:
         return matvec(self.kernel, x, self.x, self.alpha, budget)
 
@@ -62,6 +78,10 @@ class FeatureMachine(Machine):
     @property
     def n_inputs(self) -> int:
         return self.features.n_inputs
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.theta.dtype
 
     def _predict(self, x: Tensor, budget: int) -> Tensor:
         f = self.theta.new_empty(len(x), self.theta.shape[1])

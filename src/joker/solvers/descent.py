@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from joker.runtime import hold_interrupts
 from joker.solvers.average import Average
 from joker.solvers.block import BlockSolver
 from joker.solvers.gap import Gap, Point, certify
-from joker.solvers.momentum import Momentum, require_free
+from joker.solvers.momentum import Momentum
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report, Tally
 from joker.solvers.state import State
@@ -44,7 +45,7 @@ class Settings:
     averaging : bool
         Return the average of the iterates instead of the last one.
     momentum : bool
-        Accelerate; for free quadratic losses (ridge) alone.
+        Accelerate: pays where the gap is to become small over tens of epochs.
     gap_every : int
         Epochs between looks at the gap.
     seed : int
@@ -66,11 +67,24 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "tol", "max_time"):
-            value = getattr(self, name)
-            if not value >= 0:
-                raise InvalidParameter(f"{name} must be at least 0; got {name}={value}. Use a positive number.")
-        if self.gap_every < 1:
-            raise InvalidParameter(f"gap_every must be at least 1; got {self.gap_every}. Use 1 to look every epoch.")
+            self._check(name, Real, 0, "a number of at least 0")
+        self._check("gap_every", Integral, 1, "a whole number of at least 1")
+        self._check("seed", Integral, -inf, "a whole number")
+        for name, kind in {"averaging": bool, "momentum": bool, "block": BlockSolver}.items():
+            if not isinstance(getattr(self, name), kind):
+                self._refuse(name, f"a {kind.__name__}")
+
+    def _check(self, name: str, kind: type, least: float, rule: str) -> None:
+        value = getattr(self, name)
+        fits = isinstance(value, kind) and not isinstance(value, bool)
+        if not fits or not value >= least:
+            self._refuse(name, rule)
+
+    def _refuse(self, name: str, rule: str) -> None:
+        default = getattr(Settings(), name)
+        raise InvalidParameter(
+            f"{name} must be {rule}; got {name}={getattr(self, name)!r}. Use for example {name}={default}."
+        )
 
 
 class Descent:
@@ -90,8 +104,6 @@ class Descent:
         self.state, self.problem, self.settings = state, problem, settings
         self.blocks = Blocks(len(state.x), settings.block_size, settings.seed, settings.order)
         self.average = Average(state, self.blocks) if settings.averaging else None
-        if settings.momentum:
-            require_free(problem.loss)
         self.momentum = Momentum(state, self.blocks.count) if settings.momentum else None
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []
@@ -122,12 +134,14 @@ class Descent:
     def step(self) -> None:
         """Visit one block."""
         k = self.blocks.visit(self.steps)
-        block = self.state.open(self.blocks.rows(k))
-        y, loss = self.problem.take(block.rows)
-        found = self.settings.block.solve(block.K, block.f, block.a, y, loss)
+        rows = self.blocks.rows(k)
         if self.momentum:
-            self.momentum.commit(block, found.x, self.state, self.average)
+            found = self.momentum.step(self.state, rows, self.problem, self.settings.block)
+            if self.average:
+                self.average.record_all(self.state)
         else:
+            block = self.state.open(rows)
+            found = self.settings.block.solve(block.K, block.f, block.a, *self.problem.take(rows))
             self.state.commit(block, found.x)
             if self.average:
                 self.average.record(k, block, found.x, self.state)
@@ -152,16 +166,19 @@ class Descent:
             return Reason.TIME
         return Reason.EPOCHS if self.epoch >= allowed else None
 
+    def _ended(self) -> bool:
+        """Whether the epochs between two looks have just ended."""
+        return self.steps > 0 and self.steps % (self.blocks.count * self.settings.gap_every) == 0
+
     def _due(self) -> bool:
-        """Whether an epoch has just ended and nobody has looked yet."""
-        ended = self.steps % (self.blocks.count * self.settings.gap_every) == 0
-        return ended and self.steps > 0 and not (self.records and self.records[-1].epoch == self.epoch)
+        """Whether it is time to look and nobody has looked yet."""
+        return self._ended() and not (self.records and self.records[-1].epoch == self.epoch)
 
     def _look(self, callback: Callable[[Record], bool | None] | None) -> tuple[Point, Gap, Reason | None]:
         """Take a record; say why to stop, if there is a reason."""
         point, gap = self.best()
-        if self.momentum and self.records and bool((gap.dual > self.records[-1].gap.dual).any()):
-            self.momentum.restart(self.state)
+        if self.momentum and self._ended():
+            self.momentum.check(gap.dual, self.state)
         record = Record(self.epoch, self.seconds, gap)
         self.records = [*(old for old in self.records if old.epoch < self.epoch), record]
         still = self.tally.still() and self.steps > 0
@@ -172,7 +189,8 @@ class Descent:
         return point, gap, Reason.STALLED if still else None
 
     def _report(self, point: Point, gap: Gap, reason: Reason) -> Report:
-        alpha = self.problem.clamp(slice(None), point[0])
+        y, loss = self.problem.take(slice(None))
+        alpha = loss.clamp(y, point[0])  # an average may leave the box by a rounding
         return Report(alpha, point[1], gap, reason, tuple(self.records), self.tally.outcomes, self.tally.products)
 
     def state_dict(self) -> dict[str, Any]:

@@ -66,7 +66,6 @@ def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap
 
 def _terms(problem: Problem, rows: slice, alpha: Tensor, f: Tensor) -> Tensor:  # (3, t)
     """Sums of c ℓ, α f and ψ over some rows, in float64 so that their signs can be trusted."""
-    y, loss = problem.take(rows)
-    alpha = problem.clamp(rows, alpha).double()
-    y, f = y.double(), f.double()
+    y, loss = problem.take(rows, torch.float64)
+    alpha, f = loss.clamp(y, alpha.double()), f.double()
     return torch.stack([loss.value(y, f).sum(0), (alpha * f).sum(0), loss.psi(y, alpha).sum(0)])

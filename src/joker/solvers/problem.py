@@ -31,13 +31,7 @@ class Problem:
                 "Encode one class as 1 and the others as -1."
             )
 
-    def take(self, rows: Tensor | slice) -> tuple[Tensor, Scaled]:
-        """Targets of some rows, and the loss scaled for them."""
+    def take(self, rows: Tensor | slice, dtype: torch.dtype | None = None) -> tuple[Tensor, Scaled]:
+        """Targets of some rows, and the loss scaled for them, in the type of the rows or in ``dtype``."""
         y, c = self.targets.take(rows)
-        return y, Scaled(self.loss, c)
-
-    def clamp(self, rows: Tensor | slice, alpha: Tensor) -> Tensor:
-        """``alpha`` of those rows, moved into the box where rounding left it outside."""
-        y, loss = self.take(rows)
-        low, high = loss.box(y.expand_as(alpha))
-        return torch.maximum(torch.minimum(alpha, high), low)
+        return y.to(dtype or y.dtype), Scaled(self.loss, c.to(dtype or c.dtype))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from joker.runtime import DEFAULT_BUDGET, tiles
@@ -52,7 +53,7 @@ class OpenBlock:
     K: Tensor  # (b, b)
     f: Tensor  # (b, t)
     a: Tensor  # (b, t)
-    inside: Tensor  # what the state needs again to commit: (b, d) rows or (b, m) features
+    inside: Tensor  # what moves the image: (b, d) rows or (b, m) features
 
 
 class State(ABC):
@@ -68,8 +69,13 @@ class State(ABC):
         """The kernel, prediction and α of a block."""
 
     @abstractmethod
+    def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
+        """What the image gains when α of the block moves by ``move`` (b, t)."""
+
     def commit(self, block: OpenBlock, a: Tensor) -> None:
         """Set α of the block to ``a`` (b, t) and move the image with it."""
+        self.image += self.image_change(block, a - block.a)
+        self.alpha[block.rows] = a
 
     @abstractmethod
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
@@ -96,9 +102,10 @@ class ExactState(State):
         x = self.x[rows]
         return OpenBlock(rows, self.gram(x, x), self.image[rows], self.alpha[rows], x)
 
-    def commit(self, block: OpenBlock, a: Tensor) -> None:
-        self.add_product(self.x, block.inside, a - block.a, self.image)
-        self.alpha[block.rows] = a
+    def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
+        change = torch.zeros_like(self.image)
+        self.add_product(self.x, block.inside, move, change)
+        return change
 
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
         yield slice(0, len(image)), image
@@ -115,9 +122,8 @@ class FeatureState(State):
         psi = self.features(self.x[rows])
         return OpenBlock(rows, psi @ psi.T, psi @ self.image, self.alpha[rows], psi)
 
-    def commit(self, block: OpenBlock, a: Tensor) -> None:
-        self.image.addmm_(block.inside.T, a - block.a)
-        self.alpha[block.rows] = a
+    def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
+        return block.inside.T @ move
 
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
         for tile in tiles(len(self.x), self.features.work_bytes(1), self.budget, "features"):

@@ -1,0 +1,199 @@
+"""The descent: how it stops, what it returns, and that it can be interrupted anywhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from solvers.problems import CASES, LAMBDAS, small
+
+from joker.errors import InvalidParameter, StateMismatch, UnknownName
+from joker.solvers import Descent, Reason, Report, Settings, certify
+
+HINGE = ("squared_hinge", {})
+modes = pytest.mark.parametrize("mode", ["exact", "features"])
+methods = pytest.mark.parametrize(
+    "method", [{}, {"averaging": False}, {"momentum": True}, {"momentum": True, "averaging": False}], ids=str
+)
+
+
+def make(mode: str = "features", name: str = "squared_hinge", lams: list[float] | None = None, **settings: object):
+    parameters = dict(CASES)[name]
+    return small(name, parameters, mode, weighted=True).descent(lams or [1.0], block_size=64, **settings)
+
+
+def same(a: Report, b: Report) -> None:
+    assert torch.equal(a.alpha, b.alpha)
+    assert torch.equal(a.image, b.image)
+    assert torch.equal(a.gap.sums, b.gap.sums)
+    assert a.reason is b.reason
+    assert [r.epoch for r in a.records] == [r.epoch for r in b.records]
+    assert a.outcomes == b.outcomes
+    assert a.products == b.products
+
+
+@modes
+@methods
+@pytest.mark.parametrize("order", ["shuffled", "random", "cyclic"])
+def test_continued_after_any_block_it_ends_the_same(mode: str, method: dict[str, bool], order: str) -> None:
+    whole = make(mode, order=order, max_epochs=2, tol=0.0, **method).run()
+    for stop in (1, 4, 5, 7, 9):
+        first = make(mode, order=order, max_epochs=2, tol=0.0, **method)
+        first.settings = replace(first.settings, max_epochs=stop / first.blocks.count)
+        first.run()
+        first.records = [r for r in first.records if r.epoch == int(r.epoch)]  # looks the whole run took too
+        file = io.BytesIO()
+        torch.save(first.state_dict(), file)
+        file.seek(0)
+        second = make(mode, order=order, max_epochs=2, tol=0.0, **method)
+        second.load_state_dict(torch.load(file, weights_only=True))
+        same(second.run(), whole)
+
+
+@methods
+def test_an_interrupt_takes_effect_between_two_blocks(method: dict[str, bool]) -> None:
+    whole = make(max_epochs=3, tol=0.0, **method).run()
+    descent = make(max_epochs=3, tol=0.0, **method)
+    step, seen = descent.state.open, []
+
+    def open_and_interrupt(rows):
+        seen.append(len(rows))
+        if len(seen) == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(rows)
+
+    descent.state.open = open_and_interrupt
+    with pytest.raises(KeyboardInterrupt):
+        descent.run()
+    assert descent.steps == 7
+    same(descent.run(), whole)
+
+
+def test_more_epochs_continue_a_finished_run() -> None:
+    descent = make(max_epochs=2, tol=0.0)
+    assert descent.run().reason is Reason.EPOCHS
+    descent.settings = replace(descent.settings, max_epochs=4)
+    same(descent.run(), make(max_epochs=4, tol=0.0).run())
+
+
+@modes
+def test_columns_with_their_own_penalty_equal_separate_runs(mode: str) -> None:
+    path = make(mode, lams=LAMBDAS, max_epochs=3, tol=0.0).run()
+    for j, lam in enumerate(LAMBDAS):
+        alone = make(mode, lams=[lam], max_epochs=3, tol=0.0).run()
+        torch.testing.assert_close(path.gap.dual[j], alone.gap.dual[0], rtol=1e-3, atol=0)
+
+
+@modes
+@pytest.mark.parametrize("name", dict(CASES))
+def test_the_last_iterate_never_gets_worse(mode: str, name: str) -> None:
+    duals = []
+    make(mode, name, averaging=False, max_epochs=6, tol=0.0).run(lambda r: duals.append(float(r.gap.dual)) or None)
+    assert duals == sorted(duals, reverse=True)
+    assert duals[-1] < duals[0] < 0
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [(name, "features" if i % 2 else "exact") for i, name in enumerate(dict(CASES))]
+)
+def test_momentum_stays_in_the_box_and_pays(mode: str, name: str) -> None:
+    plain = make(mode, name, lams=[0.5], max_epochs=40, tol=1e-9).run()
+    fast = make(mode, name, lams=[0.5], max_epochs=40, tol=1e-9, momentum=True).run()
+    assert fast.relative_gap < max(1.2 * plain.relative_gap, 1e-5)
+    assert float(fast.gap.relative.min()) >= -1e-9
+    problem = make(mode, name, lams=[0.5]).problem
+    y, loss = problem.take(slice(None))
+    low, high = loss.box(y)
+    assert bool(((fast.alpha >= low) & (fast.alpha <= high)).all())
+
+
+def test_reasons_to_stop() -> None:
+    assert make(max_epochs=0).run().reason is Reason.EPOCHS
+    assert make(max_epochs=1, tol=0.0).run().records[-1].epoch == 1
+    assert make(max_epochs=1.4, tol=0.0).run().records[-1].epoch == 1.4
+    assert make(max_epochs=50, tol=0.5).run().reason is Reason.TOLERANCE
+    timed = make(max_epochs=1e9, tol=0.0, max_time=0.2).run()
+    assert timed.reason is Reason.TIME
+    assert timed.records[-1].seconds < 5
+    assert make(max_epochs=50).run(lambda record: record.epoch >= 2).reason is Reason.ASKED
+    assert all(reason.value.endswith(".") for reason in Reason)
+    assert "relative gap" in str(timed)
+
+
+def test_before_the_first_step_the_point_is_zero_and_certified() -> None:
+    report = make(max_epochs=0).run()
+    assert not report.alpha.any()
+    assert float(report.gap.dual) == 0
+    assert report.relative_gap == 1
+
+
+@pytest.mark.parametrize("name", dict(CASES))
+def test_a_problem_in_one_block_is_solved_whatever_the_epochs(name: str) -> None:
+    descent = small(name, dict(CASES)[name], "exact", weighted=False).descent([1.0], max_epochs=1, tol=1e-6)
+    assert descent.blocks.count == 1
+    assert descent.run().reason is Reason.TOLERANCE
+
+
+def test_stalls_where_the_precision_ends() -> None:
+    report = small(*HINGE, "exact", weighted=False).descent([1.0], torch.float32, tol=0.0).run()
+    assert report.reason in (Reason.STALLED, Reason.TOLERANCE)
+    assert report.relative_gap < 1e-6
+
+
+def test_looks_at_the_gap_as_often_as_asked() -> None:
+    report = make(max_epochs=7, tol=0.0, gap_every=3).run()
+    assert [record.epoch for record in report.records] == [3, 6, 7]
+
+
+def test_the_better_of_average_and_last_iterate_is_returned_in_each_column() -> None:
+    descent = make(lams=LAMBDAS, max_epochs=3, tol=0.0)
+    report = descent.run()
+    last = (descent.state.alpha, descent.state.image)
+    both = certify(descent.state, descent.problem, [descent.average.read(descent.state), last])
+    assert torch.equal(report.gap.gap, torch.minimum(both[0].gap, both[1].gap))
+
+
+def test_a_saved_state_of_another_problem_is_refused() -> None:
+    saved = make().state_dict()
+    for other in (
+        make(lams=[2.0]),
+        make("exact"),
+        make(seed=1),
+        make(name="hinge"),
+        make(order="cyclic"),
+        make(momentum=True),
+    ):
+        with pytest.raises(StateMismatch, match=r"must belong to the same problem.*differ.*Use the data"):
+            other.load_state_dict(saved)
+
+
+def test_bad_settings_are_refused() -> None:
+    for name in ("max_epochs", "tol", "max_time"):
+        with pytest.raises(InvalidParameter, match=rf"{name} must be .*got .*Use"):
+            Settings(**{name: -1})
+    with pytest.raises(InvalidParameter, match="gap_every"):
+        Settings(gap_every=0)
+    with pytest.raises(UnknownName, match="shuffled"):
+        make(order="shuffeled")
+
+
+def test_seeds_change_the_order_and_nothing_else() -> None:
+    first, again, other = (make(max_epochs=1, tol=0.0, seed=seed).run() for seed in (0, 0, 1))
+    assert torch.equal(first.alpha, again.alpha)
+    assert not torch.equal(first.alpha, other.alpha)
+
+
+def test_descent_is_the_algorithm_written_out() -> None:
+    """A twin without averages, tallies or limits: open, solve, commit."""
+    descent = make(max_epochs=2, tol=0.0, averaging=False)
+    twin: Descent = make()
+    for step in range(2 * twin.blocks.count):
+        block = twin.state.open(twin.blocks.rows(twin.blocks.visit(step)))
+        twin.state.commit(block, twin.settings.block.solve(block.K, block.f, block.a, *twin.problem.take(block.rows)).x)
+    report = descent.run()
+    assert torch.equal(report.alpha, twin.state.alpha)
+    assert torch.equal(report.image, twin.state.image)

@@ -1,0 +1,120 @@
+"""State, average and gap against their definitions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from solvers.problems import CASES, LAMBDAS, small
+
+from joker.solvers import Average, certify
+
+modes = pytest.mark.parametrize("mode", ["exact", "features"])
+
+
+def moved(mode: str, steps: int = 7, t: int = 2, dtype: torch.dtype = torch.float64):
+    """A descent some steps in, and every iterate on the way."""
+    descent = small("squared_hinge", {}, mode, weighted=True).descent(LAMBDAS[2 : 2 + t], dtype, block_size=64)
+    iterates = []
+    for _ in range(steps):
+        descent.step()
+        iterates.append((descent.state.alpha.clone(), descent.state.image.clone()))
+    return descent, iterates
+
+
+@modes
+def test_the_image_follows_alpha(mode: str) -> None:
+    descent, _ = moved(mode)
+    state, problem = descent.state, small("squared_hinge", {}, mode, weighted=True)
+    f = torch.cat([f for _, f in state.predictions(state.image)])
+    torch.testing.assert_close(f, problem.root.T @ (problem.root @ state.alpha))
+
+
+@modes
+def test_an_open_block_is_a_part_of_the_whole(mode: str) -> None:
+    descent, _ = moved(mode)
+    problem = small("squared_hinge", {}, mode, weighted=True)
+    K = problem.root.T @ problem.root
+    rows = descent.blocks.rows(3)
+    block = descent.state.open(rows)
+    torch.testing.assert_close(block.K, K[rows][:, rows], atol=1e-9, rtol=0)
+    torch.testing.assert_close(block.f, K[rows] @ descent.state.alpha)
+    assert torch.equal(block.a, descent.state.alpha[rows])
+
+
+@modes
+def test_prediction_tiles_cover_the_rows_inside_the_budget(mode: str) -> None:
+    descent, _ = moved(mode)
+    state = descent.state
+    whole = torch.cat([f for _, f in state.predictions(state.image)])
+    if mode == "features":
+        state.budget = 10 * state.features.work_bytes(1)
+        tiles = list(state.predictions(state.image))
+        assert max(len(f) for _, f in tiles) == 10
+        torch.testing.assert_close(torch.cat([f for _, f in tiles]), whole)
+
+
+@modes
+@given(steps=st.integers(1, 17))
+def test_the_lazy_average_is_the_average(mode: str, steps: int) -> None:
+    descent, iterates = moved(mode, steps)
+    rate = 2 / descent.blocks.count
+    weights = [rate * (1 - rate) ** (steps - 1 - j) for j in range(steps)]
+    alpha, image = descent.average.read(descent.state)
+    for found, place in ((alpha, 0), (image, 1)):
+        expected = sum(w * point[place] for w, point in zip(weights, iterates, strict=True)) / sum(weights)
+        torch.testing.assert_close(found, expected)
+
+
+def test_the_average_of_one_block_is_the_last_iterate() -> None:
+    descent = small("hinge", {}, "exact", weighted=False).descent([1.0], block_size=300)
+    descent.step()
+    descent.step()
+    assert descent.average.rate == 1
+    assert torch.equal(descent.average.read(descent.state)[0], descent.state.alpha)
+
+
+def test_reading_an_average_changes_nothing() -> None:
+    descent, _ = moved("features")
+    before = [t.clone() for t in (descent.average.alpha, descent.average.image, descent.state.alpha)]
+    first, second = descent.average.read(descent.state), descent.average.read(descent.state)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    after = (descent.average.alpha, descent.average.image, descent.state.alpha)
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES, ids=str)
+@modes
+@given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 1e-3, 1.0, 50.0]))
+def test_the_gap_is_p_plus_j_and_never_negative(
+    name: str, parameters: dict[str, float], mode: str, seed: int, scale: float
+) -> None:
+    problem = small(name, parameters, mode, weighted=True)
+    descent = problem.descent([0.5])
+    y, loss = descent.problem.take(slice(None))
+    noise = torch.randn(300, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    alpha = loss.clamp(y, scale * noise)
+    f = problem.root.T @ (problem.root @ alpha)
+    image = f if mode == "exact" else problem.root @ alpha
+    gap = certify(descent.state, descent.problem, [(alpha, image)])[0]
+    square = float(0.5 * (alpha * f).sum())
+    primal = square + float((problem.c[:, None] / 0.5 * problem.loss.value(y, f)).sum())
+    dual = square + float(loss.psi(y, alpha).sum())
+    assert float(gap.primal) == pytest.approx(primal, rel=1e-9, abs=1e-9)
+    assert float(gap.dual) == pytest.approx(dual, rel=1e-9, abs=1e-9)
+    assert float(gap.gap) == pytest.approx(primal + dual, rel=1e-7, abs=1e-7)
+    assert float(gap.relative) >= -1e-9
+
+
+def test_a_gap_of_nothing_is_zero_and_of_nan_is_infinite() -> None:
+    descent = small("squared", {}, "exact", weighted=False).descent([1.0])
+    zero = torch.zeros(300, 1, dtype=torch.float64)
+    descent.problem.targets.y.zero_()
+    assert certify(descent.state, descent.problem, [(zero, zero)])[0].worst == 0
+    assert certify(descent.state, descent.problem, [(zero, zero * torch.nan)])[0].worst == torch.inf
+
+
+def test_average_before_the_first_step_is_the_start() -> None:
+    descent = small("hinge", {}, "features", weighted=False).descent([1.0], block_size=64)
+    assert torch.equal(Average(descent.state, descent.blocks).read(descent.state)[0], descent.state.alpha)

@@ -1,0 +1,66 @@
+"""Every error is an error of joker and of the built-in kind that a caller would catch."""
+
+import inspect
+import pickle
+
+import pytest
+
+from joker import errors
+from joker.errors import (
+    BudgetTooSmall,
+    DegenerateBandwidth,
+    InvalidData,
+    InvalidParameter,
+    JokerError,
+    StateMismatch,
+    UnknownName,
+)
+
+ALL = [
+    value
+    for value in vars(errors).values()
+    if inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == errors.__name__
+]
+BUILT_IN = {
+    InvalidParameter: ValueError,
+    UnknownName: ValueError,
+    InvalidData: ValueError,
+    DegenerateBandwidth: ValueError,
+    BudgetTooSmall: MemoryError,
+    StateMismatch: ValueError,
+}
+
+
+def test_every_error_has_its_place():
+    """An error added without a base that callers know would slip through their except clauses."""
+    assert set(ALL) == {JokerError, *BUILT_IN}
+
+
+@pytest.mark.parametrize("error", ALL)
+def test_an_error_can_be_caught_read_and_sent(error):
+    assert issubclass(error, JokerError)
+    assert issubclass(error, BUILT_IN.get(error, Exception))
+    assert error.__doc__
+    with pytest.raises(error, match="the rule"):
+        raise error("the rule; what was found. The remedy.")
+    sent = pickle.loads(pickle.dumps(error("the rule")))  # between processes of a grid search
+    assert type(sent) is error
+    assert str(sent) == "the rule"
+
+
+def test_kinds_within_kinds():
+    assert issubclass(UnknownName, InvalidParameter)
+    assert issubclass(DegenerateBandwidth, InvalidData)
+    assert not issubclass(InvalidData, InvalidParameter)
+
+
+def test_an_unknown_name_comes_with_the_known_ones():
+    error = UnknownName.among("loss", "hubr", {"squared": 1, "huber": 2, "absolute": 3})
+    assert type(error) is UnknownName
+    assert str(error) == "loss must be one of absolute, huber, squared; got 'hubr'. Did you mean 'huber'?"
+
+
+@pytest.mark.parametrize("got", ["zzz", "", None, 3])
+def test_a_name_like_no_other_gets_no_hint(got):
+    message = str(UnknownName.among("loss", got, ["squared", "huber"]))
+    assert message == f"loss must be one of huber, squared; got {got!r}."
