@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral
 
 import torch
@@ -104,10 +105,23 @@ def tiles(n: int, row_bytes: int, budget: int, what: str) -> Iterator[slice]:
 def all_true(mask: Tensor) -> bool:
     """Whether a loop may stop early because ``mask`` is true everywhere.
 
-    Reading a mask on an accelerator stalls it and breaks graph capture, so there the
-    answer is always "go on": masked work changes nothing.
+    Reading a mask makes the host wait for an accelerator, which graph capture forbids: inside
+    :func:`asynchronous` the answer is always "go on", and masked work changes nothing.
     """
-    return mask.device.type == "cpu" and bool(mask.all())
+    return not _asynchronous.get() and bool(mask.all())
+
+
+_asynchronous: ContextVar[bool] = ContextVar("asynchronous", default=False)
+
+
+@contextmanager
+def asynchronous() -> Iterator[None]:
+    """Take no decision on the host, so that what runs inside can be captured in a graph."""
+    token = _asynchronous.set(True)
+    try:
+        yield
+    finally:
+        _asynchronous.reset(token)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from solvers.problems import CASES
 
 from joker import losses
 from joker.losses import Logistic, Loss, Scaled
+from joker.runtime import asynchronous
 from joker.solvers import BlockSolver, Outcome
 
 TIGHT = BlockSolver(tol=1e-9, max_products=5000, max_models=200)
@@ -143,6 +144,18 @@ def test_duplicate_rows_make_no_trouble() -> None:
         assert block_gap(K, f, a, y, Scaled(loss, torch.full((60, 1), 1e4)), found.x) < 1e-2
 
 
+@all_losses
+def test_without_decisions_on_the_host_the_result_is_the_same(loss: Loss) -> None:
+    problem, scaled = block(loss, torch.float64)
+    solver = BlockSolver(tol=1e-3, max_products=80, max_models=8)
+    free = solver.solve(*problem, scaled)
+    with asynchronous():
+        masked = solver.solve(*problem, scaled)
+    torch.testing.assert_close(masked.x, free.x, rtol=1e-12, atol=1e-12)
+    assert torch.equal(masked.outcome, free.outcome)
+    assert torch.equal(masked.products, free.products)
+
+
 @pytest.mark.gpu
 @all_losses
 def test_no_synchronisation_on_the_card(loss: Loss) -> None:
@@ -153,7 +166,8 @@ def test_no_synchronisation_on_the_card(loss: Loss) -> None:
     solver.solve(*cuda, on_card)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = solver.solve(*cuda, on_card)
+        with asynchronous():
+            found = solver.solve(*cuda, on_card)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     reference = solver.solve(K, f, a, y, scaled)

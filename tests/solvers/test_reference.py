@@ -66,8 +66,8 @@ def test_zeros_of_the_tube_are_exact(name: str, parameters: dict[str, float], mo
     _, alpha = _expected(name, parameters, mode, weighted, lams)
     residual = problem.y[:, None] - problem.root.T @ (problem.root @ alpha)
     report = problem.descent(lams, tol=1e-10).run()
-    inside = residual.abs() < parameters["epsilon"] - 1e-5
-    outside = (residual.abs() > parameters["epsilon"] + 1e-5) & (problem.c[:, None] > 0)
+    inside = residual.abs() < parameters["epsilon"] - 1e-3
+    outside = (residual.abs() > parameters["epsilon"] + 1e-3) & (problem.c[:, None] > 0)
     assert bool(inside.any())
     assert bool(outside.any())
     assert bool((report.alpha[inside] == 0).all())

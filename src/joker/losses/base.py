@@ -153,7 +153,8 @@ class Loss(ABC):
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
         """Move ``a`` off points where ``slope`` or ``curvature`` are not finite.
 
-        ``toward`` is the sign in which the dual objective falls.
+        ``toward`` is the slope of the conjugate at which ``a`` would be optimal if the
+        prediction stayed as it is: the residual, or minus the margin.
         """
         return a
 

@@ -169,7 +169,8 @@ class Lp(RegressionLoss):
         return (self.q - 1) * a.abs().clamp(min=self.FLOOR).pow(self.q - 2)
 
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
-        return torch.where(a == 0, 1e-3 * toward, a)
+        # A tenth of where the conjugate has that slope: there the curvature is of the right order.
+        return torch.where(a == 0, 0.1 * toward.sign() * toward.abs().clamp(min=self.FLOOR).pow(self.p - 1), a)
 
 
 @dataclass(frozen=True)

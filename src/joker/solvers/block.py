@@ -25,6 +25,7 @@ from joker.solvers.free_set import Box, minimise
 ACCEPT = 1e-4  # least share of the promised decrease that a step must keep
 POOR, GOOD = 0.5, 0.75  # shares below and above which the region shrinks and grows (Algorithm 1 of the paper)
 SHRINK, GROW = 0.25, 2.0
+HALVINGS = 10  # of a step whose model was poor
 NEAR = 0.1  # share of the distance to a barrier that a step must leave
 FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
 
@@ -68,14 +69,15 @@ class BlockSolver:
     Parameters
     ----------
     tol : float
-        Norm of the projected gradient to reach, relative to that at the start.
+        Norm of the projected gradient to reach, relative to that at the start. A descent over many
+        blocks gains nothing from a smaller one, and needs half as many products again for 0.01.
     max_products : int
         Products ``K v`` that a column may use in one search of a quadratic model.
     max_models : int
         Quadratic models that a column may try.
     """
 
-    tol: float = 1e-2
+    tol: float = 0.1
     max_products: int = 300
     max_models: int = 30
 
@@ -108,11 +110,14 @@ class _Search:
         self.change = torch.zeros_like(a[0], dtype=torch.float64)
         self.radius = torch.full_like(a[0], torch.inf)
         self.factor = self._factorise() if loss.quadratic and loss.unbounded else None
+        self.norm = self._gradient_norm()
         if not loss.quadratic:
             self._enter()
-        self.norm = self._gradient_norm()
-        rounding = torch.finfo(a.dtype).eps * (f.norm(dim=0) + self.y.norm(dim=0))
-        self.target = torch.maximum(settings.tol * self.norm, rounding)
+            self.norm, first = self._gradient_norm(), self.norm
+            self.target = settings.tol * torch.minimum(first, self.norm)  # either may be beyond measure
+        else:
+            self.target = settings.tol * self.norm
+        self._raise_target()
         self.broken = ~self.norm.isfinite()
         self.done = self.broken | (self.norm <= self.target)
         self.stalled = torch.zeros_like(self.done)
@@ -120,29 +125,39 @@ class _Search:
     def _enter(self) -> None:
         """Leave points where the model does not exist, such as the ends of a barrier."""
         y, a, loss = self.y, self.a, self.loss
-        uphill = self.f + loss.psi_slope(y, a)
-        self.x = self._clamp(loss.psi_start(y, a, -uphill.sign()))
+        toward = -self.f - loss.frame.tilt(y)
+        self.x = self._clamp(loss.psi_start(y, a, toward))
         s = self.x - a
         self.Ks = self.K @ s
         self.products = self.products + 1
         leap = loss.psi(y, self.x.double()) - loss.psi(y, a.double())
         self.change = _dot(s, self.f + 0.5 * self.Ks) + torch.where(self.fixed, 0.0, leap).sum(0)
 
+    def _raise_target(self) -> None:
+        """No gradient can be told from 0 below the rounding of f, y and K s."""
+        s = torch.linalg.vector_norm(self.x - self.a, dim=0) * self.K.diagonal().sum().sqrt()
+        size = torch.linalg.vector_norm(self.f, dim=0) + torch.linalg.vector_norm(self.y, dim=0) + s
+        self.target = torch.maximum(self.target, torch.finfo(s.dtype).eps * size)
+
     def advance(self) -> None:
         """Build one model and take one step, in every column that is not done."""
         g, h = self._gradient(), torch.where(self.fixed, 1.0, self.loss.psi_curvature(self.y, self.x))
         new, Kd = self._search(g, h) if self.factor is None else self._solve(self.factor, g)
         d = new - self.x
-        kink = self.loss.kink * (new.abs() - self.x.abs()).double().sum(0)
-        linear = _dot(d, g + 0.5 * Kd) + kink
-        promised = linear + 0.5 * _dot(d, h * d)
-        change = linear + torch.where(self.fixed, 0.0, self.loss.psi_bend(self.y, self.x, d)).sum(0)
+        promised = _dot(d, g + 0.5 * (Kd + h * d)) + self._kink(d)
+        change = self._change(g, d, Kd)
         kept = torch.where(promised < 0, change / promised, 0.0)
-        accept = ~self.done & (change < 0) & (kept >= ACCEPT)
-        self.x, self.Ks = torch.where(accept, new, self.x), torch.where(accept, self.Ks + Kd, self.Ks)
-        self.change = self.change + torch.where(accept, change, 0.0)
         self._resize(kept, d.abs().amax(0))
+        if not (self.loss.quadratic or all_true(self.done | (kept >= POOR))):
+            change, d, Kd = self._shorten(g, d, Kd, change)
+        accept = ~self.done & (change < 0) & (change <= ACCEPT * promised)
+        self.x, self.Ks = (
+            torch.where(accept, self._clamp(self.x + d), self.x),
+            torch.where(accept, self.Ks + Kd, self.Ks),
+        )
+        self.change = self.change + torch.where(accept, change, 0.0)
         self.norm = self._gradient_norm()
+        self._raise_target()
         hopeless = (promised >= 0) | (self.radius <= torch.finfo(g.dtype).eps * self.x.abs().amax(0))
         self.stalled = self.stalled | (~self.done & ~accept & (hopeless | self.loss.quadratic))
         self.done = self.done | self.stalled | (self.norm <= self.target)
@@ -167,6 +182,23 @@ class _Search:
         box = Box(self.low, self.high, self.loss.kink)
         norm: Tensor = torch.linalg.vector_norm(box.projected_gradient(self.x, self._gradient()), dim=0)
         return norm
+
+    def _kink(self, d: Tensor) -> Tensor:
+        return self.loss.kink * ((self.x + d).abs() - self.x.abs()).double().sum(0)
+
+    def _change(self, g: Tensor, d: Tensor, Kd: Tensor) -> Tensor:
+        """J(x + d) - J(x) by its exact expansion: no difference of two objectives."""
+        bend = torch.where(self.fixed, 0.0, self.loss.psi_bend(self.y, self.x, d)).sum(0)
+        return _dot(d, g + 0.5 * Kd) + bend + self._kink(d)
+
+    def _shorten(self, g: Tensor, d: Tensor, Kd: Tensor, change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The best of ever shorter steps along d: they need no product with K."""
+        best = torch.ones_like(self.radius)
+        for halvings in range(1, HALVINGS + 1):
+            shorter = self._change(g, d * 0.5**halvings, Kd * 0.5**halvings)
+            best = torch.where(shorter < change, 0.5**halvings, best)
+            change = torch.minimum(shorter, change)
+        return change, d * best, Kd * best
 
     def _resize(self, kept: Tensor, length: Tensor) -> None:
         touched = length >= 0.99 * self.radius

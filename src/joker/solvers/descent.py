@@ -22,7 +22,7 @@ from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report, Tally
 from joker.solvers.state import State
 
-ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains two digits or so
+ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ The third rule, proportioning, and the first are Z. Dostál's (SIAM J. Optim. 7,
 projecting the whole conjugate step identifies many walls at once. The objective never
 rises. A kink is a wall at 0: within one orthant |x| is linear, so zeros are exact.
 
-No decision is taken on the host, save the early exits of :func:`joker.runtime.all_true`.
+No decision depends on the host, save the early exits of :func:`joker.runtime.all_true`.
 """
 
 from __future__ import annotations
