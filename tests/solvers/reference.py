@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
+from typing import Any
+
 import numpy as np
+import pytest
 from numpy.typing import NDArray
+
+cp: Any = pytest.importorskip("cvxpy", reason="the reference solver is cvxpy with Clarabel")
 
 Array = NDArray[np.float64]
 
@@ -22,9 +26,7 @@ def solve(name: str, parameters: dict[str, float], root: Array, y: Array, c: Arr
     return float(problem.value), alpha
 
 
-def _dual(
-    name: str, parameters: dict[str, float], u: cp.Variable, y: Array, c: Array
-) -> tuple[cp.Expression, list[cp.Constraint]]:
+def _dual(name: str, parameters: dict[str, float], u: Any, y: Array, c: Array) -> tuple[Any, list[Any]]:
     """Σ c ψ(u) and the box of u."""
     square = 0.5 * cp.sum(cp.multiply(c, cp.square(u)))
     linear = -((c * y) @ u)

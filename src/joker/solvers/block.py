@@ -25,6 +25,7 @@ from joker.solvers.free_set import Box, minimise
 ACCEPT = 1e-4  # least share of the promised decrease that a step must keep
 POOR, GOOD = 0.5, 0.75  # shares below and above which the region shrinks and grows (Algorithm 1 of the paper)
 SHRINK, GROW = 0.25, 2.0
+DIRECT = 2  # Cholesky factors, above which a search over all columns at once is cheaper
 HALVINGS = 10  # of a step whose model was poor
 NEAR = 0.1  # share of the distance to a barrier that a step must leave
 FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
@@ -109,7 +110,7 @@ class _Search:
         self.products = torch.zeros_like(a[0], dtype=torch.long)
         self.change = torch.zeros_like(a[0], dtype=torch.float64)
         self.radius = torch.full_like(a[0], torch.inf)
-        self.factor = self._factorise() if loss.quadratic and loss.unbounded else None
+        self.factor = self._factorise() if loss.quadratic and loss.unbounded and self._factors() <= DIRECT else None
         self.norm = self._gradient_norm()
         if not loss.quadratic:
             self._enter()
@@ -172,7 +173,7 @@ class _Search:
         return BlockResult(x, change, outcome, self.products)
 
     def _clamp(self, x: Tensor) -> Tensor:
-        return torch.maximum(torch.minimum(x, self.high), self.low)
+        return torch.clamp(x, self.low, self.high)
 
     def _gradient(self) -> Tensor:
         """Of the smooth part; 0 on rows that cannot move, where it may be infinite."""
@@ -219,6 +220,10 @@ class _Search:
         found = minimise(self.K, h, g, x, box, tolerance, self.settings.max_products)
         self.products = self.products + found.products
         return self._clamp(found.x), found.Ks
+
+    def _factors(self) -> int:
+        """How many factorisations the columns need: one where they share weights and penalty."""
+        return int(self.loss.psi_curvature(self.y[:1, :1], self.a[:1, :1]).shape[1])
 
     def _factorise(self) -> Tensor:
         """Cholesky factors of K + diag h, (t, b, b); one for all columns where they share h."""

@@ -51,14 +51,12 @@ class Box:
             low = torch.where((x > 0) | ((x == 0) & (pull <= 0)), low.clamp(min=0), low)
             high = torch.where((x < 0) | ((x == 0) & (pull >= 0)), high.clamp(max=0), high)
         held = (x <= low) | (x >= high)
-        movable = torch.where(pull < 0, x < high, x > low)
-        free = torch.where(held, 0.0, pull)
-        return Face(pull, low, high, held, free, torch.where(held & movable, pull, 0.0))
+        stuck = torch.where(pull < 0, x >= high, x <= low)  # pushed against a wall
+        return Face(pull, low, high, held, pull.masked_fill(stuck, 0.0))
 
     def projected_gradient(self, x: Tensor, g: Tensor) -> Tensor:
         """The gradient without what pushes against a wall; 0 at the solution."""
-        face = self.face(x, g)
-        return face.free + face.release
+        return self.face(x, g).gradient
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,7 @@ class Face:
     low: Tensor
     high: Tensor
     held: Tensor
-    free: Tensor
-    release: Tensor
+    gradient: Tensor  # of coordinates that are free, or held and about to leave their wall
 
 
 @dataclass(frozen=True)
@@ -98,42 +95,40 @@ def minimise(
     done = torch.zeros_like(fresh)
     products = torch.zeros_like(tolerance, dtype=torch.long)
     inverse = 1 / (K.diagonal()[:, None] + h)  # preconditioner: psi'' may differ by orders of magnitude
-    smallest = torch.finfo(x.dtype).eps * K.diagonal().max()
+    smallest, tiny = torch.finfo(x.dtype).eps * K.diagonal().max(), torch.finfo(x.dtype).tiny
 
     for _ in range(max_products):
         face = box.face(x, g)
-        norm = (_dot(face.free, face.free) + _dot(face.release, face.release)).sqrt()
-        done = done | (norm <= tolerance) | (products >= max_products)
+        done = done | (_dot(face.gradient, face.gradient).sqrt() <= tolerance) | (products >= max_products)
         if all_true(done):
             break
-        free, release = face.free * inverse, face.release * inverse
 
         # Direction: released coordinates join in, else conjugate to the last one, else the free gradient.
-        freeing = _dot(release, face.release) > PROPORTION**2 * _dot(free, face.free)
+        scaled = face.gradient * inverse
+        free = scaled.masked_fill(face.held, 0.0)
+        pull, free_pull = _dot(scaled, face.gradient), _dot(free, face.gradient)
+        freeing = pull - free_pull > PROPORTION**2 * free_pull
         along = torch.where(fresh, 0.0, _dot(free, q) / curvature)
-        p = torch.where(freeing, free + release, torch.where(face.held, 0.0, free - along * p))
-        p = torch.where(done, 0.0, p)
+        p = torch.where(freeing, scaled, (scaled - along * p).masked_fill(face.held, 0.0))
+        p = torch.where(done, 0.0, p)  # then nothing below moves the column
 
         Kp = K @ p
         q = Kp + h * p
-        curvature = torch.maximum(_dot(p, q), smallest * _dot(p, p)).clamp(min=torch.finfo(x.dtype).tiny)
+        curvature = torch.maximum(_dot(p, q), smallest * _dot(p, p)).clamp(min=tiny)
         fall = _dot(p, face.pull)
         step = fall / curvature
         goal = x - step * p
-        target = torch.maximum(torch.minimum(goal, face.high), face.low)
+        target = torch.clamp(goal, face.low, face.high)
         fresh = (target != goal).any(0)
         products = products + (~done).long()
-
         Kd = -step * Kp
         if not all_true(~fresh):
             target, Kd, extra = _project(K, h, x, p, Kp, step, fall, curvature, face, target, fresh)
-            target, Kd = torch.where(fresh, target, goal), torch.where(fresh, Kd, -step * Kp)
             products = products + extra
-        d = torch.where(done, 0.0, target - x)
-        Kd = torch.where(done, 0.0, Kd)
-        done = done | ~(d != 0).any(0)  # the step is below the last bit: nothing is left to gain
+        d = target - x
+        done = done | ~d.any(0)  # the step is below the last bit: nothing is left to gain
         g = g + Kd + h * d
-        x, Ks = torch.where(done, x, target), Ks + Kd
+        x, Ks = target, Ks + Kd
     return Minimum(x, Ks, products)
 
 
@@ -155,24 +150,24 @@ def _project(
     room = torch.where(p == 0, torch.inf, room)
     first = torch.minimum(room.amin(0), step)
     at_first = torch.where(room <= first, torch.where(p > 0, face.low, face.high), x - first * p)
-    best, Kbest = at_first, -first * Kp
+    best, Kbest = torch.where(leaves, at_first, target), torch.where(leaves, -first, -step) * Kp
     change = first * (0.5 * first * curvature - fall)
-    open_ = leaves
-    extra = torch.zeros_like(leaves, dtype=torch.long)
+    left, extra = leaves, torch.zeros_like(leaves, dtype=torch.long)
     for length in (1.0, SHORTER):
-        trial = target if length == 1.0 else torch.maximum(torch.minimum(x - length * step * p, face.high), face.low)
+        trial = torch.clamp(x - length * step * p, face.low, face.high)
         d = trial - x
         Kd = K @ d
         trial_change = _dot(d, face.pull) + 0.5 * _dot(d, Kd + h * d)
-        better = open_ & (trial_change <= change)
+        better = left & (trial_change <= change)
         best, Kbest = torch.where(better, trial, best), torch.where(better, Kd, Kbest)
-        extra = extra + open_.long()
-        open_ = open_ & ~better & (SHORTER * step > first)
-        if all_true(~open_):
+        extra = extra + left.long()
+        left = left & ~better & (SHORTER * step > first)
+        if all_true(~left):
             break
     return best, Kbest, extra
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
     """Inner product of each column, (t,)."""
-    return (a * b).sum(0)
+    product: Tensor = torch.linalg.vecdot(a, b, dim=0)
+    return product
