@@ -86,6 +86,13 @@ TABLE = {
         "got int32",
         "X.to(torch.float32)",
     ),
+    "y float16": (
+        lambda: prepare(y=Y.half()),
+        InvalidData,
+        "y must be float32 or float64",
+        "got float16",
+        "Convert it first",
+    ),
     "x float16": (
         lambda: prepare(X.half()),
         InvalidData,
@@ -643,7 +650,6 @@ GOOD = [
     lambda: prepare(0 * X, bandwidth=1.0),
     lambda: prepare(0 * X, kernel="linear"),
     lambda: prepare(y=Y.double()),
-    lambda: prepare(y=Y.half()),
     lambda: prepare(weights=torch.arange(N)),
     lambda: prepare(X[:1], Y[:1], bandwidth=1.0),
     lambda: prepare(X.clone().requires_grad_(), Y.clone().requires_grad_()),

@@ -3,6 +3,8 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from joker import errors, features, kernels, losses, solvers
+from joker.models import Machine
+from joker.solvers import Reason, Report, Settings
 from joker.training import Training, prepare
 
 try:
@@ -10,4 +12,17 @@ try:
 except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+unknown"
 
-__all__ = ["Training", "__version__", "errors", "features", "kernels", "losses", "prepare", "solvers"]
+__all__ = [
+    "Machine",
+    "Reason",
+    "Report",
+    "Settings",
+    "Training",
+    "__version__",
+    "errors",
+    "features",
+    "kernels",
+    "losses",
+    "prepare",
+    "solvers",
+]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from joker import features as feature_maps
 from joker import kernels, losses
-from joker.data import Targets, check_rows, check_tensor, make_targets
+from joker.data import Targets, check_floating, check_rows, check_tensor, make_targets
 from joker.errors import InvalidData, InvalidParameter
 from joker.kernels import bandwidth as bandwidths
 from joker.kernels.product import matvec, tile_shape
@@ -45,7 +45,7 @@ def prepare(
     lam: float | Sequence[float] | Tensor = 1.0,
     weights: Tensor | None = None,  # (n,) or (n, t)
     kernel: str | kernels.Kernel = "gaussian",
-    bandwidth: str | float | None = "median",
+    bandwidth: str | float | None = None,
     n_features: int | None = None,
     features: str | None = None,
     memory: int | str = DEFAULT_BUDGET,
@@ -66,8 +66,8 @@ def prepare(
     weights : Tensor, optional
         How much each row counts; 0 leaves it out.
     kernel, bandwidth : str or Kernel, str or float
-        The kernel and its length scale: ``"median"``, ``"paper"``, a number, or None to keep
-        that of a Kernel.
+        The kernel and its length scale: ``"median"``, ``"paper"`` or a number. None keeps that of
+        a Kernel, and is ``"median"`` for a name.
     n_features, features : int, str
         How many random features and of which kind; None uses the kernel itself.
     memory : int or str
@@ -81,13 +81,16 @@ def prepare(
         )
     x = check_rows(x)
     check_tensor(y, "y")
-    targets = make_targets(y.to(x) if y.is_floating_point() else y, lam, weights)
+    check_floating(y, "y")
+    targets = make_targets(y.to(x), lam, weights)
     if targets.n != len(x):
         raise InvalidData(
             f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong together."
         )
     budget = parse_bytes(memory)
     chosen = kernels.get(kernel)
+    if bandwidth is None and chosen is not kernel:
+        bandwidth = "median"
     if bandwidth is not None:
         chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
     problem = Problem(losses.get(loss), targets)
@@ -125,4 +128,4 @@ def _state(x: Tensor, t: int, kernel: kernels.Kernel, features: feature_maps.Fea
     def add_product(x: Tensor, z: Tensor, v: Tensor, out: Tensor) -> None:
         matvec(kernel, x, z, v, budget, out=out)
 
-    return ExactState(x, t, kernel, add_product)
+    return ExactState(x, t, kernel, add_product, budget)

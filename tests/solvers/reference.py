@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
-import pytest
 from numpy.typing import NDArray
-
-cp: Any = pytest.importorskip("cvxpy", reason="the reference solver is cvxpy with Clarabel")
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import torch
 from solvers.problems import CASES, LAMBDAS, small
 
 from joker.errors import InvalidParameter, StateMismatch, UnknownName
-from joker.solvers import Descent, Reason, Report, Settings, certify
+from joker.solvers import BlockSolver, Descent, Reason, Report, Settings, certify
 
 HINGE = ("squared_hinge", {})
 modes = pytest.mark.parametrize("mode", ["exact", "features"])
@@ -140,8 +140,36 @@ def test_a_problem_in_one_block_is_solved_whatever_the_epochs(name: str) -> None
 
 def test_stalls_where_the_precision_ends() -> None:
     report = small(*HINGE, "exact", weighted=False).descent([1.0], torch.float32, tol=0.0).run()
-    assert report.reason in (Reason.STALLED, Reason.TOLERANCE)
+    assert report.reason in (Reason.STALLED, Reason.SLOW)
     assert report.relative_gap < 1e-6
+
+
+def test_a_finished_run_that_is_run_again_says_the_same() -> None:
+    descent = make(max_epochs=2, tol=0.0)
+    same(descent.run(), descent.run())
+
+
+def test_the_callback_sees_the_last_record_too() -> None:
+    seen = []
+    report = make(max_epochs=50, tol=0.5).run(seen.append)
+    assert report.reason is Reason.TOLERANCE
+    assert seen == list(report.records)
+
+
+def test_a_block_that_is_not_finite_ends_the_run() -> None:
+    descent = make(max_epochs=3)
+    descent.state.image += torch.nan
+    report = descent.run()
+    assert report.reason is Reason.BROKEN
+    assert report.relative_gap == torch.inf
+
+
+def test_an_ill_conditioned_problem_in_one_block_is_given_up() -> None:
+    descent = small("absolute", {}, "exact", weighted=False).descent([1e-9], torch.float32)
+    descent.settings = replace(descent.settings, block=BlockSolver(tol=0.9, max_products=1, max_models=1))
+    report = descent.run()
+    assert report.reason is Reason.SLOW
+    assert report.records[-1].epoch < 200
 
 
 def test_looks_at_the_gap_as_often_as_asked() -> None:
@@ -167,7 +195,7 @@ def test_a_saved_state_of_another_problem_is_refused() -> None:
         make(order="cyclic"),
         make(momentum=True),
     ):
-        with pytest.raises(StateMismatch, match=r"must belong to the same problem.*differ.*Use the data"):
+        with pytest.raises(StateMismatch, match=r"must belong to the same problem.*differ\. Use the data"):
             other.load_state_dict(saved)
 
 

@@ -169,8 +169,11 @@ class Lp(RegressionLoss):
         return (self.q - 1) * a.abs().clamp(min=self.FLOOR).pow(self.q - 2)
 
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
-        # A tenth of where the conjugate has that slope: there the curvature is of the right order.
-        return torch.where(a == 0, 0.1 * toward.sign() * toward.abs().clamp(min=self.FLOOR).pow(self.p - 1), a)
+        # A tenth of where the conjugate has that slope: there the curvature is of the right order. For large
+        # residuals and p > 2 that lies far beyond the solution, so it grows no faster than the residual.
+        size = toward.abs().clamp(min=self.FLOOR)
+        power = torch.where(size > 1, min(self.p - 1, 1.0), self.p - 1)
+        return torch.where(a == 0, 0.1 * toward.sign() * size.pow(power), a)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from joker.kernels.product import matvec
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, tiles
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Machine(ABC):
     """A prediction function f(x) = ⟨θ, φ(x)⟩ for each of t columns."""
 
@@ -48,7 +48,7 @@ class Machine(ABC):
     def _predict(self, x: Tensor, budget: int) -> Tensor: ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExactMachine(Machine):
     """f(x) = Σ α_i k(x, x_i) over the rows it was trained on."""
 
@@ -64,11 +64,14 @@ class ExactMachine(Machine):
     def dtype(self) -> torch.dtype:
         return self.alpha.dtype
 
+    def __repr__(self) -> str:
+        return f"ExactMachine({self.kernel!r}, rows={len(self.x)}, columns={self.alpha.shape[1]})"
+
     def _predict(self, x: Tensor, budget: int) -> Tensor:
         return matvec(self.kernel, x, self.x, self.alpha, budget)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FeatureMachine(Machine):
     """f(x) = ⟨θ, ψ(x)⟩ with random features ψ."""
 
@@ -82,6 +85,10 @@ class FeatureMachine(Machine):
     @property
     def dtype(self) -> torch.dtype:
         return self.theta.dtype
+
+    def __repr__(self) -> str:
+        kind = type(self.features).__name__
+        return f"FeatureMachine({kind}, features={self.features.n_features}, columns={self.theta.shape[1]})"
 
     def _predict(self, x: Tensor, budget: int) -> Tensor:
         f = self.theta.new_empty(len(x), self.theta.shape[1])

@@ -18,6 +18,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.runtime import all_true
 from joker.solvers.free_set import Box, minimise
@@ -47,7 +48,7 @@ class Outcome(IntEnum):
 
 _SENTENCES = {
     Outcome.CONVERGED: "The projected gradient reached the tolerance.",
-    Outcome.LIMIT: "The iterations allowed were used up; every one of them lowered the objective.",
+    Outcome.LIMIT: "The iterations allowed were used up before the tolerance was reached.",
     Outcome.STALLED: "No step lowers the objective any more at this floating-point precision.",
     Outcome.BROKEN: "The kernel, the predictions or the targets of the block are not finite.",
 }
@@ -81,6 +82,13 @@ class BlockSolver:
     tol: float = 0.1
     max_products: int = 300
     max_models: int = 30
+
+    def __post_init__(self) -> None:
+        if not (self.tol >= 0 and self.max_products >= 1 and self.max_models >= 1):
+            raise InvalidParameter(
+                f"a BlockSolver needs tol of at least 0, and max_products and max_models of at least 1; got {self}. "
+                "Use BlockSolver() for the defaults."
+            )
 
     def solve(
         self,
@@ -151,7 +159,8 @@ class _Search:
         self._resize(kept, d.abs().amax(0))
         if not (self.loss.quadratic or all_true(self.done | (kept >= POOR))):
             change, d, Kd = self._shorten(g, d, Kd, change)
-        accept = ~self.done & (change < 0) & (change <= ACCEPT * promised)
+        noise = torch.finfo(g.dtype).eps * _dot(d, d) * self.K.diagonal().sum()  # rounding of d·Kd
+        accept = ~self.done & (change + noise < 0) & (change <= ACCEPT * promised)
         self.x, self.Ks = (
             torch.where(accept, self._clamp(self.x + d), self.x),
             torch.where(accept, self.Ks + Kd, self.Ks),

@@ -10,18 +10,21 @@ from numbers import Integral, Real
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from joker.data import Blocks
 from joker.errors import InvalidParameter, StateMismatch
 from joker.runtime import hold_interrupts
 from joker.solvers.average import Average
-from joker.solvers.block import BlockSolver
+from joker.solvers.block import BlockSolver, Outcome
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.momentum import Momentum
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report, Tally
 from joker.solvers.state import State
 
+PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
+MARKED = 2**16  # rows of which a mark is taken in one go
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
 
 
@@ -37,7 +40,7 @@ class Settings:
         Visits to a block, as a multiple of the number of blocks. A problem that fits in
         one block is solved to ``tol`` whatever this says.
     tol : float
-        Relative duality gap at which to stop; 0 never stops.
+        Relative duality gap at which to stop.
     max_time : float
         Seconds after which no further block is begun.
     order : {"shuffled", "random", "cyclic"}
@@ -148,16 +151,17 @@ class Descent:
         self.tally.add(found)
         self.steps += 1
 
-    def best(self) -> tuple[Point, Gap]:
-        """The average or the last iterate: in each column the one with the smaller gap."""
+    def best(self) -> tuple[Point, Gap, Gap]:
+        """The average or the last iterate, in each column the one with the smaller gap; its gap and the last one's."""
         last = (self.state.alpha, self.state.image)
         if self.average is None:
-            return last, certify(self.state, self.problem, [last])[0]
+            gap = certify(self.state, self.problem, [last])[0]
+            return last, gap, gap
         mean = self.average.read(self.state)
         of_mean, of_last = certify(self.state, self.problem, [mean, last])
         better = of_mean.gap <= of_last.gap
         point = (torch.where(better, mean[0], last[0]), torch.where(better, mean[1], last[1]))
-        return point, Gap(torch.where(better, of_mean.sums, of_last.sums))
+        return point, Gap(torch.where(better, of_mean.sums, of_last.sums)), of_last
 
     def _limit(self) -> Reason | None:
         one = self.blocks.count == 1 and self.settings.max_epochs > 0
@@ -176,17 +180,40 @@ class Descent:
 
     def _look(self, callback: Callable[[Record], bool | None] | None) -> tuple[Point, Gap, Reason | None]:
         """Take a record; say why to stop, if there is a reason."""
-        point, gap = self.best()
+        point, gap, last = self.best()
+        if gap.worst <= self.settings.tol:  # a proof must not rest on an image that thousands of steps have rounded
+            point, gap = self._afresh(point[0])
+            if gap.worst > self.settings.tol and self._ended():
+                self.state.image.copy_(self.state.image_of(self.state.alpha))
         if self.momentum and self._ended():
-            self.momentum.check(gap.dual, self.state)
+            self.momentum.check(last.dual, self.state)
         record = Record(self.epoch, self.seconds, gap)
         self.records = [*(old for old in self.records if old.epoch < self.epoch), record]
-        still = self.tally.still() and self.steps > 0
-        if gap.worst <= self.settings.tol:
-            return point, gap, Reason.TOLERANCE
-        if callback and callback(record):
-            return point, gap, Reason.ASKED
-        return point, gap, Reason.STALLED if still else None
+        asked = callback is not None and bool(callback(record))
+        reason = self._reason(gap.worst <= self.settings.tol, asked)
+        if reason in (Reason.STALLED, Reason.SLOW):
+            point, gap = self._afresh(point[0])
+        return point, gap, reason
+
+    def _afresh(self, alpha: Tensor) -> tuple[Point, Gap]:
+        y, loss = self.problem.take(slice(None))
+        alpha = loss.clamp(y, alpha)
+        point = (alpha, self.state.image_of(alpha))
+        return point, certify(self.state, self.problem, [point])[0]
+
+    def _reason(self, reached: bool, asked: bool) -> Reason | None:
+        still = self.tally.still()
+        if self.tally.outcomes[Outcome.BROKEN]:
+            return Reason.BROKEN
+        if reached:
+            return Reason.TOLERANCE
+        if asked:
+            return Reason.ASKED
+        if still:
+            return Reason.STALLED
+        before = self.records[-PATIENCE].relative_gap if len(self.records) >= PATIENCE else inf
+        one = self.blocks.count == 1
+        return Reason.SLOW if one and self.records[-1].relative_gap > PROGRESS * before else None
 
     def _report(self, point: Point, gap: Gap, reason: Reason) -> Report:
         y, loss = self.problem.take(slice(None))
@@ -208,12 +235,10 @@ class Descent:
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Continue from where ``saved`` was taken; ``max_epochs``, ``tol`` and ``max_time`` may differ."""
         mine, theirs = self._identity(), saved["identity"]
-        if differing := [name for name in mine if mine[name] != theirs.get(name)]:
-            name = differing[0]
+        if differing := [name for name in mine if name not in theirs or not _alike(mine[name], theirs[name])]:
             raise StateMismatch(
-                f"a saved state must belong to the same problem and settings; {', '.join(differing)} differ "
-                f"({name} is {mine[name]} here and {theirs.get(name)} in the file). "
-                "Use the data and settings it began with."
+                f"a saved state must belong to the same problem and settings; {', '.join(differing)} differ. "
+                "Use the data, kernel and settings it began with."
             )
         parts = {"state": self.state, "average": self.average, "momentum": self.momentum}
         for name, part in parts.items():
@@ -225,14 +250,32 @@ class Descent:
 
     def _identity(self) -> dict[str, Any]:
         """What a saved state must share with the solve that continues it."""
-        x, y, settings = self.state.x, self.problem.targets.y, self.settings
+        targets, settings = self.problem.targets, self.settings
         return {
-            "rows": tuple(x.shape),
-            "image": tuple(self.state.image.shape),
-            "dtype": str(x.dtype),
-            "first row": x[0].double().sum().item(),
-            "targets": y.double().sum().item(),
-            "lam": self.problem.targets.lam.tolist(),
+            "rows": (*self.state.x.shape, _mark(self.state.x)),
+            "kernel or features": (*self.state.image.shape, *self.state.sample().flatten().tolist()),
+            "targets": (*targets.y.shape, _mark(targets.y)),
+            "weights": () if targets.weights is None else (_mark(targets.weights),),
+            "lam": tuple(targets.lam.tolist()),
+            "dtype": str(self.state.x.dtype),
             "loss": repr(self.problem.loss),
             **{name: getattr(settings, name) for name in ("block_size", "order", "averaging", "momentum", "seed")},
         }
+
+
+def _mark(values: Tensor) -> float:
+    """A number that tells tensors apart: every row counts with a factor of its own."""
+    total = 0.0
+    for start in range(0, len(values), MARKED):
+        rows = values[start : start + MARKED].double()
+        factors = torch.arange(start + 1, start + 1 + len(rows), device=rows.device, dtype=rows.dtype).cos()
+        total += float(factors @ rows.sum(1))
+    return total
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Equal; numbers in a tuple up to the rounding of another machine."""
+    if not (isinstance(a, tuple) and isinstance(b, tuple)):
+        return bool(a == b)
+    pair = [torch.tensor(numbers, dtype=torch.float64) for numbers in (a, b)]
+    return len(a) == len(b) and torch.allclose(pair[0], pair[1], rtol=1e-4, atol=1e-6)

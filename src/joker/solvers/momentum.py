@@ -8,10 +8,12 @@ the gradient is taken. With N blocks, each step on a block B does
     x = y + Nθ (z_new − z),      θ ← ½ (√(θ⁴ + 4θ²) − θ²),      θ = 1/N at first,
 
 so the block problem is the one without momentum with K_BB shrunk by Nθ ≤ 1. x is always
-a convex combination of the points z, so it stays in the box, and J(x) falls as 1/k²
-instead of 1/k (Fercoq and Richtárik, "Accelerated, parallel and proximal coordinate
-descent", SIAM J. Optim. 25, 2015; K_BB is the exact block majorant they ask for). Where J
-rises from one look to the next, θ and z start anew.
+a convex combination of the points z, so it stays in the box of any loss. For blocks drawn
+at random and solved exactly the expected J(x) falls as 1/k² instead of 1/k (Fercoq and
+Richtárik, "Accelerated, parallel and proximal coordinate descent", SIAM J. Optim. 25, 2015;
+K_BB is the block majorant they ask for). Shuffled blocks solved to a tolerance are not
+covered by that proof; there the gap is the proof. Where J rises from one look to the next,
+θ and z start anew.
 """
 
 from __future__ import annotations

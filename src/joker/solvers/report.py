@@ -21,6 +21,8 @@ class Reason(Enum):
     EPOCHS = "The epochs allowed were used up."
     TIME = "The time allowed was used up."
     STALLED = "No block improves any more at this floating-point precision."
+    SLOW = "The problem fits in one block, but its gap hardly falls: it is too ill-conditioned."
+    BROKEN = "A block is not finite: the kernel or the predictions overflow. Scale the inputs and targets."
     ASKED = "The solve was asked to stop."
 
 
@@ -44,7 +46,7 @@ class Tally:
     def __init__(self) -> None:
         self.outcomes: Counter[Outcome] = Counter()
         self.products = 0
-        self._still = True
+        self._still: bool | None = None  # None: nothing was visited
         self._pending: list[BlockResult] = []
 
     def add(self, result: BlockResult) -> None:
@@ -52,10 +54,10 @@ class Tally:
         self._pending.append(result)
 
     def still(self) -> bool:
-        """Whether no block since the last call moved anything."""
+        """Whether blocks were visited since the last call and none of them can move any more."""
         self._read()
-        still, self._still = self._still, True
-        return still
+        still, self._still = self._still, None
+        return bool(still)
 
     def state_dict(self) -> dict[str, Any]:
         """Counts, as plain numbers."""
@@ -72,13 +74,15 @@ class Tally:
     def _read(self) -> None:
         if not self._pending:
             return
-        self.outcomes.update(Outcome(o) for o in torch.stack([r.outcome for r in self._pending]).flatten().tolist())
+        codes = torch.stack([r.outcome for r in self._pending]).flatten().tolist()
+        self.outcomes.update(Outcome(code) for code in codes)
         self.products += int(torch.stack([r.products for r in self._pending]).sum())
-        self._still &= not bool(torch.stack([r.change for r in self._pending]).any())
+        moved = bool(torch.stack([r.change for r in self._pending]).any())
+        self._still = self._still is not False and not moved and Outcome.LIMIT not in codes
         self._pending.clear()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The solution and the proof of its quality."""
 
@@ -99,3 +103,5 @@ class Report:
         last = self.records[-1] if self.records else None
         spent = f" after {last.epoch:g} epochs, {last.seconds:.1f} s" if last else ""
         return f"relative gap {self.relative_gap:.2e}{spent}. {self.reason.value}"
+
+    __repr__ = __str__

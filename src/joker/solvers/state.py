@@ -16,6 +16,9 @@ from torch import Tensor
 
 from joker.runtime import DEFAULT_BUDGET, tiles
 
+SAMPLE = 16  # rows
+WIDE_COPIES = 10  # float64 numbers that the gap needs for each prediction
+
 
 class Gram(Protocol):
     """A kernel: k(x, z) of every pair of rows."""
@@ -78,6 +81,14 @@ class State(ABC):
         self.alpha[block.rows] = a
 
     @abstractmethod
+    def image_of(self, alpha: Tensor) -> Tensor:
+        """The image of any α (n, t), computed afresh: without the rounding of many small steps."""
+
+    def sample(self) -> Tensor:
+        """The kernel among the first few rows: it tells kernels, bandwidths and draws of features apart."""
+        return self.open(torch.arange(min(len(self.x), SAMPLE), device=self.x.device)).K
+
+    @abstractmethod
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """The predictions of all rows that an image (its rows, any columns) stands for, tile by tile."""
 
@@ -94,9 +105,9 @@ class State(ABC):
 class ExactState(State):
     """With the kernel itself: f = Kα is kept for all rows, and updated in tiles."""
 
-    def __init__(self, x: Tensor, t: int, gram: Gram, add_product: AddProduct) -> None:
+    def __init__(self, x: Tensor, t: int, gram: Gram, add_product: AddProduct, budget: int = DEFAULT_BUDGET) -> None:
         super().__init__(x, t, len(x))
-        self.gram, self.add_product = gram, add_product
+        self.gram, self.add_product, self.budget = gram, add_product, budget
 
     def open(self, rows: Tensor) -> OpenBlock:
         x = self.x[rows]
@@ -107,8 +118,15 @@ class ExactState(State):
         self.add_product(self.x, block.inside, move, change)
         return change
 
+    def image_of(self, alpha: Tensor) -> Tensor:
+        image = torch.zeros_like(alpha)
+        self.add_product(self.x, self.x, alpha, image)
+        return image
+
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        yield slice(0, len(image)), image
+        row_bytes = 8 * WIDE_COPIES * image.shape[1]
+        for tile in tiles(len(image), row_bytes, max(self.budget, row_bytes), "predictions"):
+            yield tile, image[tile]
 
 
 class FeatureState(State):
@@ -124,6 +142,12 @@ class FeatureState(State):
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         return block.inside.T @ move
+
+    def image_of(self, alpha: Tensor) -> Tensor:
+        image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
+        for tile in tiles(len(self.x), self.features.work_bytes(1), self.budget, "features"):
+            image += self.features(self.x[tile]).T @ alpha[tile]
+        return image
 
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
         for tile in tiles(len(self.x), self.features.work_bytes(1), self.budget, "features"):
