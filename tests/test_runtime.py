@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
 from joker.runtime import (
     all_true,
+    asynchronous,
     format_bytes,
     generator,
     hold_interrupts,
@@ -171,9 +172,13 @@ def test_a_loop_may_stop_when_all_is_done(mask, expected):
     assert all_true(torch.tensor(mask, dtype=torch.bool)) is expected
 
 
-def test_an_accelerator_is_never_read():
+def test_nothing_is_read_where_the_host_must_not_decide():
     """A meta tensor has no values: reading one fails."""
-    assert all_true(torch.ones(3, dtype=torch.bool, device="meta")) is False
+    mask = torch.ones(3, dtype=torch.bool, device="meta")
+    with asynchronous():
+        assert all_true(mask) is False
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        all_true(mask)
 
 
 # Interrupts.
