@@ -3,6 +3,17 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from joker import errors, features, kernels, losses, solvers
+from joker.estimators import (
+    KernelClassifier,
+    KernelHuber,
+    KernelLogistic,
+    KernelLp,
+    KernelQuantile,
+    KernelRegressor,
+    KernelRidge,
+    KernelSVC,
+    KernelSVR,
+)
 from joker.training import Training, prepare
 
 try:
@@ -10,4 +21,22 @@ try:
 except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+unknown"
 
-__all__ = ["Training", "__version__", "errors", "features", "kernels", "losses", "prepare", "solvers"]
+__all__ = [
+    "KernelClassifier",
+    "KernelHuber",
+    "KernelLogistic",
+    "KernelLp",
+    "KernelQuantile",
+    "KernelRegressor",
+    "KernelRidge",
+    "KernelSVC",
+    "KernelSVR",
+    "Training",
+    "__version__",
+    "errors",
+    "features",
+    "kernels",
+    "losses",
+    "prepare",
+    "solvers",
+]

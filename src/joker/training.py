@@ -11,7 +11,9 @@ from joker import features as feature_maps
 from joker import kernels, losses
 from joker.data import Targets, check_rows, check_tensor, make_targets
 from joker.errors import InvalidData, InvalidParameter
+from joker.features.constant import WithConstant as FeaturesWithConstant
 from joker.kernels import bandwidth as bandwidths
+from joker.kernels.constant import WithConstant as KernelWithConstant
 from joker.kernels.product import matvec, tile_shape
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
@@ -48,6 +50,7 @@ def prepare(
     bandwidth: str | float | None = "median",
     n_features: int | None = None,
     features: str | None = None,
+    intercept: bool = False,
     memory: int | str = DEFAULT_BUDGET,
     settings: Settings = DEFAULTS,
 ) -> Training:
@@ -70,6 +73,8 @@ def prepare(
         that of a Kernel.
     n_features, features : int, str
         How many random features and of which kind; None uses the kernel itself.
+    intercept : bool
+        Whether to add a feature that is always 1. Its weight, the intercept, is penalised like the others.
     memory : int or str
         Bytes of scratch space for tiles, such as ``"200MB"``.
     settings : Settings
@@ -102,6 +107,9 @@ def prepare(
             f"features need their number, n_features; got features={features!r} and n_features=None, which uses the "
             "kernel itself. Give n_features, such as 1000, or leave features out."
         )
+    if intercept:
+        chosen = KernelWithConstant(chosen)
+        drawn = None if drawn is None else FeaturesWithConstant(drawn, x.element_size())
     state = _state(x, targets.t, chosen, drawn, budget)
     return Training(Descent(state, problem, settings), chosen, drawn)
 
