@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 
 from joker import losses
-from joker.errors import InvalidData
+from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.base import KernelEstimator, Sample, check_pair, check_weights, place_of
 from joker.estimators.documentation import documented
 from joker.losses import Loss
@@ -290,6 +290,10 @@ class KernelQuantile(BaseRegressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
         self._several = np.ndim(self.quantile) > 0
         self._levels = np.atleast_1d(self.quantile)
+        if self._levels.ndim != 1 or not self._levels.size:
+            raise InvalidParameter(
+                f"quantile must be a number or a sequence of numbers; got {self.quantile!r}. Use for example 0.5."
+            )
         super().fit(X, y, sample_weight=sample_weight, eval_set=eval_set)
         return self
 
@@ -313,7 +317,8 @@ class KernelQuantile(BaseRegressor):
     def _loss_of_columns(self, repeats: int, place: torch.device) -> Loss:
         if not self._several:
             return losses.Quantile(quantile=self.quantile)  # type: ignore[arg-type]
-        return losses.Quantile(torch.as_tensor(np.tile(self._levels, repeats), dtype=torch.float64, device=place))
+        levels = [losses.Quantile(level).quantile for level in self._levels]  # each is checked
+        return losses.Quantile(torch.tensor(levels * repeats, dtype=torch.float64, device=place))
 
     def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:
         coded = super()._coded(y)

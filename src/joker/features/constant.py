@@ -51,8 +51,8 @@ class WithConstant(FeatureMap):
         return replace(self, inner=inside) if stop > last else inside
 
     def work_bytes(self, b: int) -> int:
-        """Return what the map needs, and the copy that has room for the constant."""
-        return self.inner.work_bytes(b) + self.itemsize * b * self.n_features
+        """Return what the map needs, the constant, and the copy that has room for both."""
+        return self.inner.work_bytes(b) + self.itemsize * b * (self.n_features + 1)
 
     def to(self, dtype: torch.dtype, device: torch.device | str) -> Self:
         """Return the same draw in ``dtype`` on ``device``."""

@@ -58,5 +58,5 @@ class WithConstant(Kernel):
         return type(self)(self.inner.with_bandwidth(bandwidth))
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return what k needs, and one matrix more."""
-        return self.inner.work_bytes(b, k, d, itemsize) + itemsize * b * k
+        """Return what k needs, or its result and ours, whichever is more."""
+        return max(self.inner.work_bytes(b, k, d, itemsize), 2 * itemsize * b * k)
