@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 import joker
+from joker.errors import InvalidData
 
 LAMS = 2.0 ** np.arange(-7, 8, 2)
 
@@ -78,6 +79,13 @@ def test_weights_count_in_the_choice(data) -> None:
     spoilt[::4], w[::4] = 1e3, 0
     weighted = joker.KernelRidge(lam=LAMS, random_state=0).fit(X, spoilt, sample_weight=w)
     assert np.all(-weighted.path_.scores < 1)
+
+
+def test_held_out_rows_without_weight_choose_nothing(data) -> None:
+    X, _, y, _ = data
+    w = (np.arange(len(y)) == 0).astype(float)
+    with pytest.raises(InvalidData, match="held out to choose lam"):
+        joker.KernelRidge(lam=LAMS).fit(X, y, sample_weight=w)
 
 
 def test_classes_and_quantiles_ride_along(data) -> None:

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -80,7 +81,7 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self)
         if not isinstance(self._machine, FeatureMachine):
             raise AttributeError("coef_ is there with features (n_features an int); see dual_coef_.")
-        theta = self._machine.theta[:-1] if self.fit_intercept else self._machine.theta
+        theta = self._machine.theta[:-1] if self._constant else self._machine.theta
         return self._shaped(theta.cpu().numpy()).T
 
     def _loss(self) -> Loss:
@@ -94,6 +95,10 @@ class KernelEstimator(BaseEstimator):
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
         """The (n, t) columns in the shape that a user expects."""
         return columns
+
+    def _centre(self, sample: Sample) -> NDArray[np.float64]:  # (t,)
+        """What the targets are moved by before the fit and the predictions after it."""
+        return np.zeros(sample.y.shape[1])
 
     def _checked_loss(self, task: str, elsewhere: str) -> Loss:
         loss = self._loss()
@@ -114,6 +119,8 @@ class KernelEstimator(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if held is None and np.ndim(self.lam):
             sample, held = self._hold_out(sample, strata, seed)
+        self._constant = parameters.flag("fit_intercept", self.fit_intercept)
+        self._offset = self._centre(sample)
         t = sample.y.shape[1]
         training = self._training(sample, lams, seed, place)
         machine, report = training.run()
@@ -132,13 +139,18 @@ class KernelEstimator(BaseEstimator):
         rows = np.arange(len(sample.x))
         share = parameters.fraction(self.validation_fraction)
         kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+        if sample.w is not None and not (sample.w[kept].any() and sample.w[held].any()):
+            raise InvalidData(
+                "the rows held out to choose lam, and the others, must not all have zero weight. "
+                "Use another validation_fraction or random_state, or give fit an eval_set."
+            )
         return sample.take(np.sort(kept)), sample.take(np.sort(held))
 
     def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Any:
         """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
         (n, d), t = sample.x.shape, sample.y.shape[1]
         block_size = parameters.block_size(self.block_size, n)
-        one_block = isinstance(block_size, int) and block_size >= n
+        one_block = isinstance(block_size, Integral) and block_size >= n
         # A copy: the machine keeps it, and what becomes of the user's array must not change the machine.
         x = torch.tensor(sample.x, dtype=parameters.dtype(self.dtype, one_block), device=place)
         w = None if sample.w is None else torch.as_tensor(sample.w).to(x)
@@ -153,7 +165,7 @@ class KernelEstimator(BaseEstimator):
             bandwidth=parameters.sigma(self.bandwidth, self.kernel, kernel, x, w, seed),
             n_features=parameters.n_features(self.n_features, self.features, kernel, n, d),
             features=self.features,
-            intercept=parameters.flag("fit_intercept", self.fit_intercept),
+            intercept=self._constant,
             memory=self.memory,
             settings=Settings(
                 block_size=block_size,
@@ -187,7 +199,7 @@ class KernelEstimator(BaseEstimator):
         self.history_ = [_entry(record, slice(start, stop)) for record in report.records]
         self.gap_ = self.history_[-1]["gap"]
         self.n_iter_ = max(1, math.ceil(report.records[-1].epoch))
-        constant = self._machine.constant.double().cpu().numpy() if self.fit_intercept else np.zeros(t)
+        constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
         self.intercept_ = self._shaped((constant + self._offset)[None])[0]
         return self
 

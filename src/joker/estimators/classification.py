@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -57,7 +57,6 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         if len(self.classes_) < 2:
             raise InvalidData(f"y must have at least two classes; got one class, {self.classes_[0]!r}. Add rows.")
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(X)))
-        self._offset = np.zeros(1 if len(self.classes_) == 2 else len(self.classes_))
         held = None
         if eval_set is not None:
             Xv, yv = self._check_rows(*check_pair(eval_set), reset=False)
@@ -80,7 +79,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each class: the sigmoid of f, scaled to sum 1 for more than two classes."""
-        p: NDArray[Any] = expit(self._decide(X))
+        p: NDArray[Any] = torch.from_numpy(self._decide(X)).sigmoid().numpy()
         if len(self.classes_) == 2:
             return np.hstack([1 - p, p])
         total = p.sum(axis=1, keepdims=True)

@@ -43,8 +43,6 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         w = check_weights(sample_weight, len(X))
         self._ravel = y.ndim == 1
         coded = self._coded(y)
-        # The intercept is penalised; moved to the mean, the targets need only a small one.
-        self._offset = _mean(coded, w) if self.fit_intercept else np.zeros(coded.shape[1])
         held = None
         if eval_set is not None:
             Xv, yv = self._check_rows(*check_pair(eval_set), multi_output=True, y_numeric=True, reset=False)
@@ -61,6 +59,11 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:  # (n, t)
         return y.reshape(len(y), -1).astype(np.float64)
 
+    def _centre(self, sample: Sample) -> NDArray[np.float64]:
+        # The intercept is penalised; moved to the mean, the targets need only a small one.
+        mean: NDArray[np.float64] = np.average(sample.y, axis=0, weights=sample.w)
+        return mean if self._constant else np.zeros_like(mean)
+
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
         return columns[:, 0] if self._ravel else columns
 
@@ -68,11 +71,6 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _mean(y: NDArray[np.float64], w: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    mean: NDArray[np.float64] = np.average(y, axis=0, weights=w)
-    return mean
 
 
 @documented
@@ -103,7 +101,7 @@ class KernelRegressor(BaseRegressor):
     >>> import numpy as np
     >>> from joker import KernelRegressor
     >>> X = np.linspace(0, 6, 100)[:, None]
-    >>> model = KernelRegressor(loss="absolute", lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
+    >>> model = KernelRegressor(loss="huber", delta=0.5, lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
     >>> print(f"{model.score(X, np.sin(X[:, 0])):.2f}")
     1.00
     """
