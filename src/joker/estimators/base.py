@@ -157,7 +157,7 @@ class KernelEstimator(BaseEstimator):
         kernel = kernels.get(self.kernel)
         return prepare(
             x,
-            torch.as_tensor(self._columns(sample.y, len(lams))).to(x),
+            self._columns(sample.y, len(lams), x),
             loss=self._loss_of_columns(len(lams), place),
             lam=np.repeat(lams, t).tolist(),
             weights=w,
@@ -178,14 +178,15 @@ class KernelEstimator(BaseEstimator):
             ),
         )
 
-    def _columns(self, y: NDArray[np.float64], repeats: int) -> NDArray[np.float64]:
-        y = y - self._offset
-        return y if y.shape[1] == 1 else np.tile(y, (1, repeats))
+    def _columns(self, y: NDArray[np.float64], repeats: int, like: Tensor) -> Tensor:
+        """The targets of all columns, or the one column that all share."""
+        columns = torch.as_tensor(y - self._offset).to(like)
+        return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
     def _scores(self, machine: Machine, held: Sample, repeats: int) -> NDArray[np.float64]:  # (L,)
         """Minus the mean loss of each λ on held-out rows."""
         f = self._evaluate(machine, held.x).double().cpu()
-        y = torch.as_tensor(self._columns(held.y, repeats))
+        y = self._columns(held.y, repeats, f)
         losses = self._loss_of_columns(repeats, f.device).value(y.expand_as(f), f).numpy()
         mean: NDArray[np.float64] = np.average(losses, axis=0, weights=held.w)
         scores: NDArray[np.float64] = -mean.reshape(repeats, -1).mean(axis=1)
