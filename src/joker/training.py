@@ -97,21 +97,25 @@ def prepare(
         chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
     problem = Problem(losses.get(loss), targets)
     _check_columns(problem.loss, targets)
-    drawn = None
-    if n_features is not None:
-        drawn = feature_maps.draw(
-            chosen, features, x.shape[1], n_features, settings.seed, dtype=x.dtype, device=x.device
-        )
-    elif features not in (None, "auto"):
-        raise InvalidParameter(
-            f"features need their number, n_features; got features={features!r} and n_features=None, which uses the "
-            "kernel itself. Give n_features, such as 1000, or leave features out."
-        )
+    drawn = _draw(chosen, features, n_features, x, settings.seed)
     if intercept:
         chosen = KernelWithConstant(chosen)
         drawn = None if drawn is None else FeaturesWithConstant(drawn, x.element_size())
     state = _state(x, targets.t, chosen, drawn, budget)
     return Training(Descent(state, problem, settings), chosen, drawn)
+
+
+def _draw(
+    kernel: kernels.Kernel, kind: str | None, m: int | None, x: Tensor, seed: int
+) -> feature_maps.FeatureMap | None:
+    if m is not None:
+        return feature_maps.draw(kernel, kind, x.shape[1], m, seed, dtype=x.dtype, device=x.device)
+    if kind not in (None, "auto"):
+        raise InvalidParameter(
+            f"features need their number, n_features; got features={kind!r} and n_features=None, which uses the "
+            "kernel itself. Give n_features, such as 1000, or leave features out."
+        )
+    return None
 
 
 def _check_columns(loss: Loss, targets: Targets) -> None:
