@@ -1,11 +1,25 @@
 """Kernel machines on millions of rows, in a memory budget, certified by a duality gap."""
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 from joker import errors, features, kernels, losses, solvers
 from joker.models import Machine
 from joker.solvers import Reason, Report, Settings
 from joker.training import Training, prepare
+
+if TYPE_CHECKING:
+    from joker.estimators import (
+        KernelClassifier,
+        KernelHuber,
+        KernelLogistic,
+        KernelLp,
+        KernelQuantile,
+        KernelRegressor,
+        KernelRidge,
+        KernelSVC,
+        KernelSVR,
+    )
 
 try:
     __version__ = version("joker")
@@ -13,6 +27,15 @@ except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+unknown"
 
 __all__ = [
+    "KernelClassifier",
+    "KernelHuber",
+    "KernelLogistic",
+    "KernelLp",
+    "KernelQuantile",
+    "KernelRegressor",
+    "KernelRidge",
+    "KernelSVC",
+    "KernelSVR",
     "Machine",
     "Reason",
     "Report",
@@ -26,3 +49,16 @@ __all__ = [
     "prepare",
     "solvers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when one is first asked for: scikit-learn doubles the time that ``import joker`` takes."""
+    from joker import estimators
+
+    if name in estimators.__all__:
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'joker' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,7 +11,9 @@ from joker import features as feature_maps
 from joker import kernels, losses
 from joker.data import Targets, check_floating, check_rows, check_tensor, make_targets
 from joker.errors import InvalidData, InvalidParameter
+from joker.features.constant import WithConstant as FeaturesWithConstant
 from joker.kernels import bandwidth as bandwidths
+from joker.kernels.constant import WithConstant as KernelWithConstant
 from joker.kernels.product import matvec, tile_shape
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
@@ -48,6 +50,7 @@ def prepare(
     bandwidth: str | float | None = None,
     n_features: int | None = None,
     features: str | None = None,
+    intercept: bool = False,
     memory: int | str = DEFAULT_BUDGET,
     settings: Settings = DEFAULTS,
 ) -> Training:
@@ -70,6 +73,8 @@ def prepare(
         a Kernel, and is ``"median"`` for a name.
     n_features, features : int, str
         How many random features and of which kind; None uses the kernel itself.
+    intercept : bool
+        Whether to add a feature that is always 1. Its weight, the intercept, is penalised like the others.
     memory : int or str
         Bytes of scratch space for tiles, such as ``"200MB"``.
     settings : Settings
@@ -95,18 +100,25 @@ def prepare(
         chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
     problem = Problem(losses.get(loss), targets)
     _check_columns(problem.loss, targets)
-    drawn = None
-    if n_features is not None:
-        drawn = feature_maps.draw(
-            chosen, features, x.shape[1], n_features, settings.seed, dtype=x.dtype, device=x.device
-        )
-    elif features not in (None, "auto"):
-        raise InvalidParameter(
-            f"features need their number, n_features; got features={features!r} and n_features=None, which uses the "
-            "kernel itself. Give n_features, such as 1000, or leave features out."
-        )
+    drawn = _draw(chosen, features, n_features, x, settings.seed)
+    if intercept:
+        chosen = KernelWithConstant(chosen)
+        drawn = None if drawn is None else FeaturesWithConstant(drawn, x.element_size())
     state = _state(x, targets.t, chosen, drawn, budget)
     return Training(Descent(state, problem, settings), chosen, drawn)
+
+
+def _draw(
+    kernel: kernels.Kernel, kind: str | None, m: int | None, x: Tensor, seed: int
+) -> feature_maps.FeatureMap | None:
+    if m is not None:
+        return feature_maps.draw(kernel, kind, x.shape[1], m, seed, dtype=x.dtype, device=x.device)
+    if kind not in (None, "auto"):
+        raise InvalidParameter(
+            f"features need their number, n_features; got features={kind!r} and n_features=None, which uses the "
+            "kernel itself. Give n_features, such as 1000, or leave features out."
+        )
+    return None
 
 
 def _check_columns(loss: Loss, targets: Targets) -> None:

@@ -53,7 +53,7 @@ def choose(
 
 def _median(kernel: Kernel, x: Tensor, seed: int) -> float:
     """Return the median distance within groups of rows: every row counts, few pairs are made."""
-    rows = _sample(len(x), seed)
+    rows = sample(len(x), seed)
     groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MOST_PAIRS)))
     distances = torch.cat([_pairs(kernel, x[group.to(x.device)].double()) for group in groups])
     median = torch.quantile(distances, 0.5).item() if len(distances) else 0.0
@@ -62,7 +62,7 @@ def _median(kernel: Kernel, x: Tensor, seed: int) -> float:
 
 def _paper(kernel: Kernel, x: Tensor, seed: int) -> float:
     """Return the σ of γ = 1 / mean‖x − x′‖², where the mean over pairs is 2 Σ var(x_j)."""
-    rows = _sample(len(x), seed)
+    rows = sample(len(x), seed)
     # Where an input is constant, torch's variance (Welford's) is zero, without rounding.
     mean = 2 * x[rows.to(x.device)].var(dim=0).double().sum().item() if len(rows) > 1 else 0.0
     return kernel.bandwidth_from(1 / _check_spread("paper", "mean squared", mean, len(rows)))
@@ -71,7 +71,7 @@ def _paper(kernel: Kernel, x: Tensor, seed: int) -> float:
 _RULES = {"median": _median, "paper": _paper}
 
 
-def _sample(n: int, seed: int) -> Tensor:  # (at most MOST_ROWS,)
+def sample(n: int, seed: int) -> Tensor:  # (at most MOST_ROWS,)
     """Return rows to look at, in random order. For a large n it costs nothing of size n."""
     source = generator(seed, "bandwidth")
     if n <= MOST_ROWS:

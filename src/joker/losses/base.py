@@ -118,6 +118,8 @@ class Loss(ABC):
     """Whether ``curvature`` does not depend on where it is taken."""
     barrier: ClassVar[bool] = False
     """Whether ``slope`` is infinite at the ends of a bounded box, so that no solution lies there."""
+    sigmoid: ClassVar[bool] = False
+    """Whether the best prediction is the log odds, so that its sigmoid is the probability of the class 1."""
 
     @property
     def lower(self) -> Bound:

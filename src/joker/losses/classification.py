@@ -65,6 +65,7 @@ class Logistic(ClassificationLoss):
     """``log(1 + exp(-u))``; its dual is the binary entropy ``a log a + (1 - a) log(1 - a)`` on (0, 1)."""
 
     barrier: ClassVar[bool] = True
+    sigmoid: ClassVar[bool] = True
 
     START: ClassVar[float] = 1e-3  # a first point: deep inside (0, 1) Newton's steps stall in float64
     FLOOR: ClassVar[float] = 1e-30  # a margin of 69: nothing is lost below it, and 1/FLOOR is a float32

@@ -51,6 +51,11 @@ class Scaled(Loss):
         return self.loss.barrier
 
     @property
+    def sigmoid(self) -> bool:  # type: ignore[override]
+        """As the loss: a factor does not move the best prediction."""
+        return self.loss.sigmoid
+
+    @property
     def lower(self) -> Bound:
         return _times(self.c, self.loss.lower)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -30,6 +31,11 @@ class Machine(ABC):
     def dtype(self) -> torch.dtype:
         """The floating-point type of rows and predictions."""
 
+    @property
+    @abstractmethod
+    def constant(self) -> Tensor:  # (t,)
+        """The weight of the feature that is always 1, where the machine was trained with an intercept."""
+
     def predict(self, x: Tensor, memory: int | str = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
         """Return f of each row, using at most ``memory`` bytes beside the result."""
         check_tensor(x, "X")
@@ -43,6 +49,10 @@ class Machine(ABC):
         if len(x):
             check_finite(x, "X")
         return self._predict(x.detach(), parse_bytes(memory))
+
+    @abstractmethod
+    def columns(self, start: int, stop: int) -> Self:
+        """Return the machine of the columns ``start`` to ``stop`` alone, with its own copy of their weights."""
 
     @abstractmethod
     def _predict(self, x: Tensor, budget: int) -> Tensor: ...
@@ -63,6 +73,13 @@ class ExactMachine(Machine):
     @property
     def dtype(self) -> torch.dtype:
         return self.alpha.dtype
+
+    @property
+    def constant(self) -> Tensor:  # (t,)
+        return self.alpha.sum(0)
+
+    def columns(self, start: int, stop: int) -> Self:
+        return replace(self, alpha=self.alpha[:, start:stop].clone())
 
     def __repr__(self) -> str:
         return f"ExactMachine({self.kernel!r}, rows={len(self.x)}, columns={self.alpha.shape[1]})"
@@ -85,6 +102,13 @@ class FeatureMachine(Machine):
     @property
     def dtype(self) -> torch.dtype:
         return self.theta.dtype
+
+    @property
+    def constant(self) -> Tensor:  # (t,)
+        return self.theta[-1]
+
+    def columns(self, start: int, stop: int) -> Self:
+        return replace(self, theta=self.theta[:, start:stop].clone())
 
     def __repr__(self) -> str:
         kind = type(self.features).__name__

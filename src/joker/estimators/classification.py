@@ -1,0 +1,241 @@
+"""Classifiers: any loss of the margin, one against the rest in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from joker import losses
+from joker.errors import InvalidData, InvalidParameter, UnknownName
+from joker.estimators.base import KernelEstimator, Sample, as_array, check_pair, check_weights, place_of
+from joker.estimators.documentation import documented
+from joker.losses import Loss
+
+ClassWeight = Mapping[Any, float] | str | None
+
+
+def _has_probabilities(model: BaseClassifier) -> bool:
+    if model._loss().sigmoid:
+        return True
+    raise AttributeError("predict_proba needs the logistic loss. Use loss='logistic', or CalibratedClassifierCV.")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaseClassifier(ClassifierMixin, KernelEstimator):
+    """The fit and the predictions of every classifier."""
+
+    class_weight: ClassWeight = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Fit the machine: one column for two classes, else one for each class against the rest.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape (n, d)
+            Rows of inputs.
+        y : array of shape (n,)
+            Classes, as numbers or strings. A class whose rows all have weight 0 is still a class.
+        sample_weight : array of shape (n,), optional
+            How much each row counts; 2 is the row twice, 0 leaves it out.
+        eval_set : pair (X, y), optional
+            Rows to choose λ on; without it some rows of X are held out where ``lam`` is a sequence.
+        """
+        self._checked_loss("classification", "KernelRegressor")
+        place = place_of(X, self.device)
+        X, y = self._check_rows(X, column_or_1d(as_array(y), warn=True))
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidData(f"y must have at least two classes; got one class, {self.classes_[0]!r}. Add rows.")
+        w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(X)))
+        held = None
+        if eval_set is not None:
+            Xv, yv = self._check_rows(*check_pair(eval_set), reset=False)
+            held = Sample(Xv, self._signs(self._codes(yv)))
+        self._solve(Sample(X, self._signs(codes), w), held, codes, place)
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return f: of shape (n,) for two classes, positive for the second, else of shape (n, classes)."""
+        f = self._decide(X)
+        return f[:, 0] if len(self.classes_) == 2 else f
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X: that with the largest decision function."""
+        f = self._decide(X)
+        codes = (f[:, 0] > 0).astype(np.intp) if len(self.classes_) == 2 else f.argmax(axis=1)
+        found: NDArray[Any] = self.classes_[codes]
+        return found
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability of each class: the sigmoid of f, scaled to sum 1 for more than two classes."""
+        p: NDArray[Any] = torch.from_numpy(self._decide(X)).sigmoid().numpy()
+        if len(self.classes_) == 2:
+            return np.hstack([1 - p, p])
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
+
+    def _signs(self, codes: NDArray[np.intp]) -> NDArray[np.float64]:  # (n, t)
+        """1 for the class of a column and −1 for the others."""
+        classes = np.arange(len(self.classes_))
+        columns = classes[1:] if len(classes) == 2 else classes
+        return np.where(codes[:, None] == columns, 1.0, -1.0)
+
+    def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        if len(odd := np.setdiff1d(y, self.classes_)):
+            raise InvalidData(f"y of eval_set must have classes of y only; found {odd[0]!r}. Leave such rows out.")
+        return np.searchsorted(self.classes_, y)
+
+
+def weigh(
+    class_weight: ClassWeight,
+    classes: NDArray[Any],
+    codes: NDArray[np.intp],  # (n,)
+    w: NDArray[np.float64] | None,  # (n,)
+) -> NDArray[np.float64] | None:
+    """Return the weight of each row, its class's included."""
+    if class_weight is None:
+        return w
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        rows = np.bincount(codes, weights=w, minlength=len(classes)).astype(np.float64)
+        factors = rows.sum() / (len(classes) * np.where(rows > 0, rows, 1))
+    elif isinstance(class_weight, Mapping):
+        if unknown := sorted(set(class_weight) - set(classes.tolist()), key=str):
+            raise InvalidParameter(
+                f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {classes.tolist()}. "
+                "Leave it out."
+            )
+        factors = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
+    else:
+        raise InvalidParameter(
+            f"class_weight must be a dictionary, 'balanced' or None; got {class_weight!r}. Use 'balanced'."
+        )
+    factor: NDArray[np.float64] = factors[codes]
+    return factor if w is None else factor * w
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelClassifier(BaseClassifier):
+    """Kernel classification with any loss of the margin.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i f(x_i))`` with ``y_i = ±1``, ``f(x) = ⟨θ, φ(x)⟩`` and
+    ``⟨φ(x), φ(z)⟩ = k(x, z)``; for more than two classes, each against the rest.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        ``"squared_hinge"``, ``"hinge"``, ``"logistic"``, or a loss of :mod:`joker.losses` or of your own.
+    class_weight : dict, "balanced" or None
+        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+    %(shared)s
+    classes_ : ndarray
+        The classes, sorted.
+
+    Notes
+    -----
+    λ is ``1/C`` of scikit-learn's SVC and LogisticRegression. ``predict_proba`` is there with
+    the logistic loss only; other losses work inside CalibratedClassifierCV.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = np.where(np.linalg.norm(X, axis=1) < 1, "inside", "outside")
+    >>> model = KernelClassifier(loss="hinge", lam=0.1).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]])
+    array(['inside', 'outside'], dtype='<U7')
+    """
+
+    loss: str | Loss = "squared_hinge"
+
+    def _loss(self) -> Loss:
+        return losses.get(self.loss)
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelSVC(BaseClassifier):
+    """Support vector classification.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i f(x_i))`` with ``y_i = ±1``, where ``ℓ(u)`` is ``max(1 − u, 0)²/2``
+    (squared hinge) or ``max(1 − u, 0)`` (hinge); for more than two classes, each against the rest.
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "hinge"}
+        Which of the two.
+    class_weight : dict, "balanced" or None
+        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+    %(shared)s
+    classes_ : ndarray
+        The classes, sorted.
+
+    Notes
+    -----
+    With the hinge, λ is ``1/C`` of scikit-learn's SVC and LinearSVC. LinearSVC's squared hinge lacks the
+    ½: there ``λ = 1/(2C)``. SVC does not penalise its intercept, LinearSVC does as here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelSVC
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = np.linalg.norm(X, axis=1) < 1
+    >>> model = KernelSVC(lam=0.1).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]])
+    array([ True, False])
+    """
+
+    loss: str = "squared_hinge"
+
+    def _loss(self) -> Loss:
+        if self.loss not in ("squared_hinge", "hinge"):
+            raise UnknownName.among("loss of KernelSVC", self.loss, ["hinge", "squared_hinge"])
+        return losses.get(self.loss)
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelLogistic(BaseClassifier):
+    """Kernel logistic regression, with probabilities.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i log(1 + exp(−y_i f(x_i)))`` with ``y_i = ±1``; for more than two
+    classes, each against the rest.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+    %(shared)s
+    classes_ : ndarray
+        The classes, sorted.
+
+    Notes
+    -----
+    λ is ``1/C`` of scikit-learn's LogisticRegression, which does not penalise its intercept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelLogistic
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = np.linalg.norm(X, axis=1) < 1
+    >>> model = KernelLogistic(lam=0.1).fit(X, y)
+    >>> bool(model.predict_proba([[0.0, 0.0]])[0, 1] > 0.9)
+    True
+    """
+
+    def _loss(self) -> Loss:
+        return losses.Logistic()

@@ -1,0 +1,88 @@
+"""The documentation of what all estimators have in common, written once."""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+from typing import TypeVar
+
+SHARED = """
+lam : float or sequence of float
+    The penalty λ. A sequence fits all values in one pass, as columns, and keeps the one with the
+    smallest mean loss on held-out rows; all are in ``path_``. Smaller fits the training rows closer.
+kernel : str or Kernel
+    ``"gaussian"``, ``"laplacian"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"cauchy"``,
+    ``"linear"``, ``"polynomial"``, or a kernel of :mod:`joker.kernels` or of your own.
+bandwidth : {"auto", "median", "paper"} or float
+    The kernel's length scale σ, or a rule that reads it off the distinct rows of positive weight; 1 where
+    there is only one such row. ``"auto"`` keeps that of a Kernel object and is ``"median"`` for a name.
+n_features : int, None or "auto"
+    The number of random features; None is the kernel itself. ``"auto"`` is the kernel itself up to
+    10,000 rows and 4,000 features beyond, or wherever ``features`` names a kind; the linear kernel is
+    its own map, with a feature for each input.
+features : str
+    The kind of features: ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``,
+    ``"tensor_sketch"``; ``"auto"`` is the kernel's default.
+block_size : int or "auto"
+    Rows in a block. ``"auto"`` is one block up to 2,048 rows and blocks of 512 beyond.
+max_epochs : float
+    Passes over the rows. A problem in one block is solved to ``tol`` whatever this says.
+tol : float
+    The relative duality gap to stop at.
+max_time : float
+    Seconds after which no further block is begun.
+averaging : bool
+    Whether to return the average of the iterates, where its gap is smaller than that of the last one.
+momentum : bool
+    Whether to accelerate; pays where the gap is to become small over tens of epochs.
+fit_intercept : bool
+    Whether to add an intercept: the weight of a feature that is always 1, penalised by λ/2 times its
+    square like every other weight. A regressor first moves the targets by their weighted mean, so that
+    a large offset costs nothing.
+validation_fraction : float
+    The share of rows to hold out where ``lam`` is a sequence and ``fit`` is given no ``eval_set``.
+    They are not trained on.
+device : str, torch.device or None
+    Where to compute; None is where X lies if it is a tensor, else the CPU.
+dtype : {"auto", "float32", "float64"}
+    What to compute in; ``"auto"`` is float64 where the problem fits one block, else float32.
+memory : int or str
+    Scratch space for tiles, such as ``"500MB"``.
+random_state : int, RandomState or None
+    Seeds features, blocks, the bandwidth's sample and the held-out rows.
+
+Attributes
+----------
+dual_coef_ : ndarray of shape (n,) or (n, t)
+    α, with the kernel itself: ``f(x) = Σ α_i k(x, x_i) + intercept_``.
+coef_ : ndarray of shape (m,) or (t, m)
+    θ, with features or the linear kernel.
+intercept_ : float or ndarray of shape (t,)
+    The intercept; 0 without one.
+lam_, bandwidth_ : float
+    λ and σ of the model.
+gap_ : float
+    The relative duality gap of the model's worst column: how far at most, as a share of the
+    objective, from the best there is.
+n_iter_ : int
+    Passes over the rows.
+history_ : list of dict
+    ``epoch``, ``seconds``, ``primal`` and ``dual`` (bounds on the optimum of the objective over λ, from
+    above and below, all columns together) and ``gap`` (relative, worst column).
+stop_reason_ : str
+    Why the solve ended.
+path_ : Path
+    After a path or with ``eval_set``: ``lam``, ``scores``, a fitted estimator for each λ in ``models``.
+n_features_in_ : int
+    The number of inputs d.
+feature_names_in_ : ndarray of str
+    Their names, where X has any.
+"""
+
+Documented = TypeVar("Documented", bound=type)
+
+
+def documented(cls: Documented) -> Documented:
+    """Put the shared parameters and attributes into the docstring of a class, where it says ``%(shared)s``."""
+    text = cleandoc(cls.__doc__ or "")
+    cls.__doc__ = text.replace("%(shared)s", SHARED.strip())
+    return cls

@@ -1,0 +1,109 @@
+"""What the constructor's words mean for the data at hand: "auto", a path of λ, a bandwidth rule."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidParameter
+from joker.kernels import Kernel, bandwidth
+from joker.runtime import parse_dtype
+
+AUTO = "auto"
+ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
+BLOCK = 512  # and the rows of a block beyond
+EXACT_ROWS = 10_000  # rows up to which n_features="auto" uses the kernel itself
+FEATURES = 4_000  # and how many features it takes beyond
+
+
+def penalties(lam: Any) -> list[float]:
+    """Return the values of λ: one, or those of a path."""
+    try:
+        values = np.atleast_1d(np.asarray(lam, dtype=np.float64))
+    except (TypeError, ValueError):
+        values = np.zeros(1)
+    if values.ndim != 1 or not values.size or not np.all(values > 0) or not np.all(np.isfinite(values)):
+        raise InvalidParameter(
+            f"lam must be a positive finite number, or a sequence of them; got lam={lam!r}. "
+            "Use a small positive value such as 1e-3."
+        )
+    return [float(value) for value in values]
+
+
+def block_size(given: int | str, n: int) -> int:
+    """Return the rows of a block among n rows."""
+    if not isinstance(given, str):
+        return given
+    _only_auto("block_size", given, 512)
+    return n if n <= ONE_BLOCK else BLOCK
+
+
+def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d: int) -> int | None:
+    """Return the number of features for n rows of d inputs; None is the kernel itself."""
+    if given is None or (isinstance(given, Integral) and not isinstance(given, bool)):
+        return given
+    _only_auto("n_features", given, 1000)
+    if "identity" in kernel.feature_kinds:
+        return d
+    exact = n <= EXACT_ROWS and features == AUTO
+    return None if exact or not kernel.feature_kinds else FEATURES
+
+
+def dtype(given: str | torch.dtype, one_block: bool) -> torch.dtype:
+    """Return the floating-point type to compute in."""
+    if isinstance(given, str) and given == AUTO:
+        return torch.float64 if one_block else torch.float32
+    return parse_dtype(given)
+
+
+def fraction(validation_fraction: float) -> float:
+    """Return the share of rows to hold out."""
+    number = isinstance(validation_fraction, Real) and not isinstance(validation_fraction, bool)
+    if not number or not 0 < validation_fraction < 1:
+        raise InvalidParameter(
+            f"validation_fraction must be a number between 0 and 1, both excluded; got {validation_fraction!r}. "
+            "Use a value such as 0.1."
+        )
+    return float(validation_fraction)
+
+
+def flag(name: str, value: object) -> bool:
+    """Return a switch."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidParameter(f"{name} must be True or False; got {value!r}. Use {name}=True.")
+    return bool(value)
+
+
+def sigma(
+    rule: str | float,
+    given: str | Kernel,
+    kernel: Kernel,
+    x: Tensor,  # (n, d)
+    w: Tensor | None,  # (n,)
+    seed: int,
+) -> float:
+    """Return the bandwidth that ``rule`` gives on the distinct rows that count.
+
+    So a row of weight 2 is the same as the row twice, and a row of weight 0 as none. Rows
+    that do not differ at all say nothing of a bandwidth; it is then 1.
+    """
+    if isinstance(rule, str) and rule == AUTO:
+        if isinstance(given, Kernel):
+            return given.bandwidth
+        rule = "median"
+    if not isinstance(rule, str) or not kernel.has_bandwidth:
+        return bandwidth.choose(rule, kernel, x[:1], seed)
+    rows = x if w is None else x[w > 0]
+    if len(rows) > bandwidth.MOST_ROWS:
+        rows = rows[bandwidth.sample(len(rows), seed).to(rows.device)]
+    rows = torch.unique(rows, dim=0)
+    return bandwidth.choose(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
+
+
+def _only_auto(name: str, given: object, number: int) -> None:
+    if given != AUTO:
+        raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {given!r}. Use {name}={number}.")

@@ -1,0 +1,330 @@
+"""Regressors: any loss of the residual, and a name for each of the common ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_pinball_score
+
+from joker import losses
+from joker.errors import InvalidData, InvalidParameter
+from joker.estimators.base import KernelEstimator, Sample, check_pair, check_weights, place_of
+from joker.estimators.documentation import documented
+from joker.losses import Loss
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaseRegressor(RegressorMixin, KernelEstimator):
+    """The fit and the predictions of every regressor."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array, data frame or tensor of shape (n, d)
+            Rows of inputs.
+        y : array of shape (n,) or (n, outputs)
+            Targets. Outputs are fitted in one pass, with one λ.
+        sample_weight : array of shape (n,), optional
+            How much each row counts; 2 is the row twice, 0 leaves it out.
+        eval_set : pair (X, y), optional
+            Rows to choose λ on; without it some rows of X are held out where ``lam`` is a sequence.
+        """
+        self._checked_loss("regression", "KernelClassifier")
+        place = place_of(X, self.device)
+        X, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
+        w = check_weights(sample_weight, len(X))
+        self._ravel = y.ndim == 1
+        coded = self._coded(y)
+        held = None
+        if eval_set is not None:
+            Xv, yv = self._check_rows(*check_pair(eval_set), multi_output=True, y_numeric=True, reset=False)
+            held = Sample(Xv, self._coded(yv))
+            if held.y.shape[1] != coded.shape[1]:
+                raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
+        self._solve(Sample(X, coded, w), held, None, place)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the prediction for each row of X, of the shape of y."""
+        return self._shaped(self._decide(X))
+
+    def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:  # (n, t)
+        return y.reshape(len(y), -1).astype(np.float64)
+
+    def _centre(self, sample: Sample) -> NDArray[np.float64]:
+        # The intercept is penalised; moved to the mean, the targets need only a small one.
+        mean: NDArray[np.float64] = np.average(sample.y, axis=0, weights=sample.w)
+        return mean if self._constant else np.zeros_like(mean)
+
+    def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
+        return columns[:, 0] if self._ravel else columns
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelRegressor(BaseRegressor):
+    """Kernel regression with any loss of the residual.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i, f(x_i))`` with ``f(x) = ⟨θ, φ(x)⟩`` and
+    ``⟨φ(x), φ(z)⟩ = k(x, z)``.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        ``"squared"``, ``"huber"``, ``"absolute"``, ``"epsilon_insensitive"``,
+        ``"squared_epsilon_insensitive"``, ``"quantile"``, ``"lp"``, or a loss of
+        :mod:`joker.losses` or of your own.
+    delta, epsilon, p, quantile : float, optional
+        The parameter of the loss of that name, where it is not to be the default:
+        ``delta`` of huber, ``epsilon`` of the ε-insensitive ones, ``p`` of lp, ``quantile`` of quantile.
+    %(shared)s
+
+    Notes
+    -----
+    λ is ``alpha`` of scikit-learn's KernelRidge and ``1/C`` of its SVR.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelRegressor
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> model = KernelRegressor(loss="huber", delta=0.5, lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
+    >>> print(f"{model.score(X, np.sin(X[:, 0])):.2f}")
+    1.00
+    """
+
+    loss: str | Loss = "squared"
+    delta: float | None = None
+    epsilon: float | None = None
+    p: float | None = None
+    quantile: float | None = None
+
+    def _loss(self) -> Loss:
+        given = {"delta": self.delta, "epsilon": self.epsilon, "p": self.p, "quantile": self.quantile}
+        return losses.get(self.loss, **{name: value for name, value in given.items() if value is not None})
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelRidge(BaseRegressor):
+    """Kernel ridge regression.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i (y_i − f(x_i))²/2``.
+
+    Parameters
+    ----------
+    %(shared)s
+
+    Notes
+    -----
+    λ is ``alpha`` of scikit-learn's KernelRidge, which has no intercept; and n times Falkon's penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelRidge
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> model = KernelRidge(lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
+    >>> print(f"{model.score(X, np.sin(X[:, 0])):.2f}")
+    1.00
+    """
+
+    def _loss(self) -> Loss:
+        return losses.Squared()
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelHuber(BaseRegressor):
+    """Robust kernel regression with Huber's loss.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i h(y_i − f(x_i))`` where ``h(u)`` is ``u²/2`` up to ``|u| = δ``
+    and the straight line ``δ|u| − δ²/2`` beyond: an outlier pulls no harder than ``δ``.
+
+    Parameters
+    ----------
+    delta : float
+        The residual δ from which on the loss is linear, in units of y.
+    %(shared)s
+
+    Notes
+    -----
+    scikit-learn's HuberRegressor estimates a scale s of the residuals. For that s it is this
+    machine with the linear kernel, ``delta = epsilon · s`` and ``lam = alpha · s``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelHuber
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> y[::10] += 5  # outliers
+    >>> model = KernelHuber(delta=0.1, lam=0.01, bandwidth=1.0).fit(X, y)
+    >>> bool(np.abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.2)
+    True
+    """
+
+    delta: float = 1.0
+
+    def _loss(self) -> Loss:
+        return losses.Huber(delta=self.delta)
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelSVR(BaseRegressor):
+    """Support vector regression.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i max(|y_i − f(x_i)| − ε, 0)``.
+
+    Parameters
+    ----------
+    epsilon : float
+        The half-width ε of the tube inside which a residual costs nothing.
+    %(shared)s
+
+    Notes
+    -----
+    λ is ``1/C`` of scikit-learn's SVR and LinearSVR. SVR does not penalise its intercept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelSVR
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> model = KernelSVR(epsilon=0.05, lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
+    >>> bool(np.mean(model.dual_coef_ != 0) < 0.5)  # few support vectors
+    True
+    """
+
+    epsilon: float = 0.1
+
+    def _loss(self) -> Loss:
+        return losses.EpsilonInsensitive(epsilon=self.epsilon)
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelLp(BaseRegressor):
+    """Kernel regression with a power of the residual.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i |y_i − f(x_i)|^p / p``: between the median (p near 1), the mean
+    (p = 2) and the middle of the range (p large).
+
+    Parameters
+    ----------
+    p : float
+        The power, greater than 1.
+    %(shared)s
+
+    Notes
+    -----
+    With p = 2 this is KernelRidge, and λ is ``alpha`` of scikit-learn's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelLp
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> model = KernelLp(p=1.5, lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
+    >>> print(f"{model.score(X, np.sin(X[:, 0])):.2f}")
+    1.00
+    """
+
+    p: float = 1.5
+
+    def _loss(self) -> Loss:
+        return losses.Lp(p=self.p)
+
+
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelQuantile(BaseRegressor):
+    """Quantile regression, one level or several in one pass.
+
+    Minimises ``λ/2 ‖θ‖² + Σ w_i max(τ u_i, (τ − 1) u_i)`` with ``u_i = y_i − f(x_i)`` for each level τ.
+    Predictions of several levels are sorted in each row, so that a higher quantile is never below a
+    lower one; sorting never makes them worse (Chernozhukov, Fernández-Val and Galichon, 2010).
+
+    Parameters
+    ----------
+    quantile : float or sequence of float
+        The levels τ, between 0 and 1. A sequence needs y of one column, and gives one column a level.
+    %(shared)s
+
+    Notes
+    -----
+    For one level λ is ``1/C``, as in scikit-learn's SVR. Its QuantileRegressor penalises ``‖θ‖₁``, and is
+    the same problem only without a penalty. ``score`` is the mean of D², the share of the pinball loss
+    of a constant that is explained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelQuantile
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, (300, 1))
+    >>> y = np.sin(X[:, 0]) + rng.normal(size=300)
+    >>> low, high = KernelQuantile(quantile=[0.1, 0.9], lam=1.0).fit(X, y).predict(X).T
+    >>> print(f"{np.mean((low <= y) & (y <= high)):.1f}")
+    0.8
+    """
+
+    quantile: float | Sequence[float] = 0.5
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        self._several = np.ndim(self.quantile) > 0
+        self._levels = np.atleast_1d(self.quantile)
+        if self._levels.ndim != 1 or not self._levels.size:
+            raise InvalidParameter(
+                f"quantile must be a number or a sequence of numbers; got {self.quantile!r}. Use for example 0.5."
+            )
+        super().fit(X, y, sample_weight=sample_weight, eval_set=eval_set)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the prediction for each row of X, with a column for each level of a sequence."""
+        f = self._decide(X)
+        if not self._several:
+            return self._shaped(f)
+        rank = np.argsort(np.argsort(self._levels, kind="stable"))
+        return np.sort(f, axis=1)[:, rank]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean of D² over the levels; 1 is perfect and 0 is as good as a constant."""
+        f = self.predict(X)
+        columns = zip(self._levels, f.T if self._several else [f], strict=True)
+        return float(np.mean([d2_pinball_score(y, f, alpha=tau, sample_weight=sample_weight) for tau, f in columns]))
+
+    def _loss(self) -> Loss:
+        return self._loss_of_columns(1, torch.device("cpu"))
+
+    def _loss_of_columns(self, repeats: int, place: torch.device) -> Loss:
+        if not self._several:
+            return losses.Quantile(quantile=self.quantile)  # type: ignore[arg-type]
+        levels = [losses.Quantile(level).quantile for level in self._levels]  # each is checked
+        return losses.Quantile(torch.tensor(levels * repeats, dtype=torch.float64, device=place))
+
+    def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        coded = super()._coded(y)
+        if not self._several:
+            return coded
+        if coded.shape[1] > 1:
+            raise InvalidData(
+                f"y must have one column where quantile is a sequence; got {coded.shape[1]}. Fit one output at a time."
+            )
+        self._ravel = False
+        return np.tile(coded, (1, len(self._levels)))

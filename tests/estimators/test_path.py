@@ -1,0 +1,124 @@
+"""A path of λ: every model as if fitted alone, and the choice made on rows that were not trained on."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+
+import joker
+from joker.errors import InvalidData
+
+LAMS = 2.0 ** np.arange(-7, 8, 2)
+
+
+@pytest.fixture
+def data(rng: np.random.Generator):
+    X = rng.normal(size=(300, 2))
+    return train_test_split(X, np.sin(2 * X[:, 0]) + 3 + 0.3 * rng.normal(size=300), random_state=0)
+
+
+@pytest.mark.parametrize("n_features", [None, 100])
+@pytest.mark.parametrize("name", ["KernelRidge", "KernelHuber", "KernelSVR"])
+def test_each_model_is_as_if_fitted_alone(data, name: str, n_features: int | None) -> None:
+    X, Xv, y, yv = data
+    model = getattr(joker, name)(lam=LAMS, tol=1e-12, n_features=n_features, random_state=0)
+    model.fit(X, y, eval_set=(Xv, yv))
+    for lam, prediction in zip(LAMS, model.path_.predict(Xv), strict=True):
+        alone = clone(model).set_params(lam=lam).fit(X, y)
+        assert_allclose(prediction, alone.predict(Xv), atol=1e-4)
+
+
+def test_the_best_on_the_held_out_rows_is_kept(data) -> None:
+    """Its loss, by hand; neither end of a path that is wide enough."""
+    X, Xv, y, yv = data
+    model = joker.KernelRidge(lam=LAMS).fit(X, y, eval_set=(Xv, yv))
+    by_hand = [-np.mean((yv - f) ** 2) / 2 for f in model.path_.predict(Xv)]
+    assert_allclose(model.path_.scores, by_hand)
+    assert model.lam_ == LAMS[np.argmax(by_hand)] == model.path_.lam[model.path_.best]
+    assert min(LAMS) < model.lam_ < max(LAMS)
+    best = model.path_.models[model.path_.best]
+    assert_allclose(model.predict(Xv), best.predict(Xv))
+    assert_allclose(model.dual_coef_, best.dual_coef_)
+    assert [m.lam_ for m in model.path_.models] == LAMS.tolist()
+    assert model.gap_ <= 1e-3
+
+
+def test_of_equal_scores_the_simplest_model_wins() -> None:
+    X = np.array([[-1.0], [1.0]] * 20)
+    model = joker.KernelSVC(lam=[1.0, 4.0, 2.0], kernel="linear").fit(X, X[:, 0] > 0, eval_set=([[0.0]], [True]))
+    assert np.ptp(model.path_.scores) < 1e-12
+    assert model.lam_ == 4.0
+
+
+def test_rows_are_held_out_and_not_trained_on(data) -> None:
+    """A seeded tenth of the rows; the rest are those of ``dual_coef_``."""
+    X, Xv, y, _ = data
+    model = joker.KernelRidge(lam=LAMS, validation_fraction=0.2, random_state=3).fit(X, y)
+    assert len(model.dual_coef_) == 0.8 * len(X)
+    again = joker.KernelRidge(lam=LAMS, validation_fraction=0.2, random_state=3).fit(X, y)
+    assert_allclose(again.predict(Xv), model.predict(Xv))
+
+
+def test_a_rare_class_is_in_both_parts(rng: np.random.Generator) -> None:
+    """Unstratified, a tenth of 200 rows holds out none of a class of 10 every third time or so."""
+    X = rng.normal(size=(200, 2))
+    y = np.arange(200) < 10
+    for seed in range(5):
+        model = joker.KernelSVC(lam=[0.1, 1.0], kernel="linear", n_features=None, random_state=seed).fit(X, y)
+        assert len(model.dual_coef_) == 180
+        assert np.sum(model.dual_coef_ > 0) == 9
+
+
+def test_weights_count_in_the_choice(data) -> None:
+    """Held-out rows of weight 0 do not count: the path is that of the other rows alone."""
+    X, _, y, _ = data
+    spoilt, w = y.copy(), np.ones(len(y))
+    spoilt[::4], w[::4] = 1e3, 0
+    weighted = joker.KernelRidge(lam=LAMS, random_state=0).fit(X, spoilt, sample_weight=w)
+    assert np.all(-weighted.path_.scores < 1)
+
+
+def test_held_out_rows_without_weight_choose_nothing(data) -> None:
+    X, _, y, _ = data
+    w = (np.arange(len(y)) == 0).astype(float)
+    with pytest.raises(InvalidData, match="held out to choose lam"):
+        joker.KernelRidge(lam=LAMS).fit(X, y, sample_weight=w)
+
+
+def test_classes_and_quantiles_ride_along(data) -> None:
+    X, Xv, y, yv = data
+    cut = [2.5, 3.5]
+    model = joker.KernelLogistic(lam=LAMS, tol=1e-10).fit(X, np.digitize(y, cut), eval_set=(Xv, np.digitize(yv, cut)))
+    assert model.decision_function(Xv).shape == (len(Xv), 3)
+    alone = joker.KernelLogistic(lam=model.lam_, tol=1e-10).fit(X, np.digitize(y, cut))
+    assert_allclose(model.predict_proba(Xv), alone.predict_proba(Xv), atol=1e-4)
+    levels = joker.KernelQuantile(quantile=[0.1, 0.9], lam=LAMS, tol=1e-10).fit(X, y, eval_set=(Xv, yv))
+    alone = joker.KernelQuantile(quantile=[0.1, 0.9], lam=levels.lam_, tol=1e-10).fit(X, y)
+    assert_allclose(levels.predict(Xv), alone.predict(Xv), atol=1e-3)
+
+
+def test_outputs_share_one_penalty(data) -> None:
+    X, Xv, y, yv = data
+    model = joker.KernelRidge(lam=LAMS).fit(X, np.stack([y, 2 * y], 1), eval_set=(Xv, np.stack([yv, 2 * yv], 1)))
+    one = joker.KernelRidge(lam=LAMS).fit(X, y, eval_set=(Xv, yv))
+    assert model.lam_ == one.lam_
+    assert_allclose(model.predict(Xv), np.stack([one.predict(Xv), 2 * one.predict(Xv)], 1))
+
+
+def test_one_penalty_with_an_eval_set_has_its_score(data) -> None:
+    X, Xv, y, yv = data
+    model = joker.KernelRidge(lam=0.5).fit(X, y, eval_set=(Xv, yv))
+    assert_allclose(model.path_.scores, [-np.mean((yv - model.predict(Xv)) ** 2) / 2])
+    assert not hasattr(model.fit(X, y), "path_")
+
+
+def test_a_path_survives_pickling_and_costs_its_weights_once(data) -> None:
+    X, Xv, y, yv = data
+    model = joker.KernelRidge(lam=LAMS).fit(X, y, eval_set=(Xv, yv))
+    stored = pickle.dumps(model)
+    for one, other in zip(pickle.loads(stored).path_.predict(Xv), model.path_.predict(Xv), strict=True):
+        assert_allclose(one, other)
+    assert len(stored) < 3 * 8 * len(X) * (len(LAMS) + 2)
