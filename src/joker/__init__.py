@@ -1,5 +1,6 @@
 """Kernel machines on millions of rows, in a memory budget, certified by a duality gap."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import the estimators when one is first asked for: scikit-learn doubles the time that ``import joker`` takes."""
-    from joker import estimators
-
-    if name in estimators.__all__:
-        return getattr(estimators, name)
+    if name in __all__:
+        return getattr(import_module("joker.estimators"), name)
     raise AttributeError(f"module 'joker' has no attribute {name!r}")
 
 
