@@ -159,7 +159,7 @@ class _Search:
         self._resize(kept, d.abs().amax(0))
         if not (self.loss.quadratic or all_true(self.done | (kept >= POOR))):
             change, d, Kd = self._shorten(g, d, Kd, change)
-        noise = torch.finfo(g.dtype).eps * _dot(d, d) * self.K.diagonal().sum()  # rounding of d·Kd
+        noise = torch.finfo(g.dtype).eps * _dot(d, d) * self.K.diagonal().max() * len(d) ** 0.5  # rounding of d·Kd
         accept = ~self.done & (change + noise < 0) & (change <= ACCEPT * promised)
         self.x, self.Ks = (
             torch.where(accept, self._clamp(self.x + d), self.x),
