@@ -54,6 +54,15 @@ def test_continued_after_any_block_it_ends_the_same(mode: str, method: dict[str,
         same(second.run(), whole)
 
 
+@pytest.fixture
+def _interrupts():
+    """Ctrl-C raises, even where the tests were started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interrupts")
 @methods
 def test_an_interrupt_takes_effect_between_two_blocks(method: dict[str, bool]) -> None:
     whole = make(max_epochs=3, tol=0.0, **method).run()
