@@ -72,7 +72,7 @@ class BlockSolver:
     ----------
     tol : float
         Norm of the projected gradient to reach, relative to that at the start. A descent over many
-        blocks gains nothing from a smaller one, and needs half as many products again for 0.01.
+        blocks hardly gains from a smaller one, which needs more products.
     max_products : int
         Products ``K v`` that a column may use in one search of a quadratic model.
     max_models : int
