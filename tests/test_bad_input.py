@@ -502,9 +502,9 @@ TABLE = {
     "predict 1-d": (
         lambda: machine(n_features=9).predict(X[0]),
         InvalidData,
-        "X must have the 3 inputs",
+        "X must have two dimensions",
         "got shape (3,)",
-        "Give the same inputs",
+        "X[:, None]",
     ),
     "predict numpy": (
         lambda: machine().predict(X.numpy()),
@@ -523,8 +523,8 @@ TABLE = {
     "predict int": (
         lambda: machine(n_features=9).predict(X.int()),
         InvalidData,
-        "X must be torch.float32",
-        "got torch.int32",
+        "X must be float32 or float64",
+        "got int32",
         "X.to(torch.float32)",
     ),
     "predict nan": (

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from joker import features as feature_maps
 from joker import kernels, losses
-from joker.data import Targets, check_floating, check_rows, check_tensor, make_targets
+from joker.data import Rows, Targets, check_floating, check_rows, check_tensor, make_targets
 from joker.errors import InvalidData, InvalidParameter
 from joker.features.constant import WithConstant as FeaturesWithConstant
 from joker.kernels import bandwidth as bandwidths
@@ -40,7 +40,7 @@ class Training:
 
 
 def prepare(
-    x: Tensor,  # (n, d)
+    x: Tensor | Rows,  # (n, d)
     y: Tensor,  # (n,) or (n, t)
     *,
     loss: str | Loss = "squared",
@@ -58,7 +58,7 @@ def prepare(
 
     Parameters
     ----------
-    x : Tensor
+    x : Tensor or Rows
         Rows of inputs, float32 or float64; what is computed takes their type and device.
     y : Tensor
         Targets; -1 and 1 for classification losses. Each column is a problem of its own.
@@ -87,7 +87,7 @@ def prepare(
     x = check_rows(x)
     check_tensor(y, "y")
     check_floating(y, "y")
-    targets = make_targets(y.to(x), lam, weights)
+    targets = make_targets(y.to(x.device, x.dtype), lam, weights)
     if targets.n != len(x):
         raise InvalidData(
             f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong together."
@@ -103,13 +103,13 @@ def prepare(
     drawn = _draw(chosen, features, n_features, x, settings.seed)
     if intercept:
         chosen = KernelWithConstant(chosen)
-        drawn = None if drawn is None else FeaturesWithConstant(drawn, x.element_size())
+        drawn = None if drawn is None else FeaturesWithConstant(drawn, x.dtype.itemsize)
     state = _state(x, targets.t, chosen, drawn, budget)
     return Training(Descent(state, problem, settings), chosen, drawn)
 
 
 def _draw(
-    kernel: kernels.Kernel, kind: str | None, m: int | None, x: Tensor, seed: int
+    kernel: kernels.Kernel, kind: str | None, m: int | None, x: Rows, seed: int
 ) -> feature_maps.FeatureMap | None:
     if m is not None:
         return feature_maps.draw(kernel, kind, x.shape[1], m, seed, dtype=x.dtype, device=x.device)
@@ -131,13 +131,13 @@ def _check_columns(loss: Loss, targets: Targets) -> None:
         )
 
 
-def _state(x: Tensor, t: int, kernel: kernels.Kernel, features: feature_maps.FeatureMap | None, budget: int) -> State:
+def _state(x: Rows, t: int, kernel: kernels.Kernel, features: feature_maps.FeatureMap | None, budget: int) -> State:
     if features is not None:
-        tiles(1, features.work_bytes(1), budget, "features")  # fails now rather than after an epoch
+        tiles(1, features.work_bytes(1) + x.row_bytes, budget, "features")  # fails now rather than after an epoch
         return FeatureState(x, t, features, budget)
-    tile_shape(kernel, x, x, budget)
+    tile_shape(kernel, x, x, budget, (x.row_bytes, x.row_bytes))
 
-    def add_product(x: Tensor, z: Tensor, v: Tensor, out: Tensor) -> None:
-        matvec(kernel, x, z, v, budget, out=out)
+    def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
+        matvec(kernel, x, z, v, budget, out=out, row_bytes=(x.row_bytes, z.row_bytes))
 
     return ExactState(x, t, kernel, add_product, budget)

@@ -8,7 +8,7 @@ import torch
 from peak_memory import peak_bytes
 
 from joker.data import check_finite, check_floating, check_rows, check_tensor
-from joker.data.rows import _CHECKED
+from joker.data.checks import _CHECKED
 from joker.errors import InvalidData
 
 
@@ -21,18 +21,36 @@ def rows(n=5, d=3, dtype=torch.float64):
 def test_good_rows_pass_untouched(dtype, shape):
     x = rows(*shape, dtype=dtype)
     checked = check_rows(x)
-    assert torch.equal(checked, x)
-    assert checked.data_ptr() == x.data_ptr()  # no copy: rows may be all the memory there is
+    assert checked.shape == shape
+    assert (checked.dtype, checked.device) == (x.dtype, x.device)
+    whole = checked[:]
+    assert torch.equal(whole, x)
+    assert whole.data_ptr() == x.data_ptr()  # no copy: rows may be all the memory there is
+    assert check_rows(checked) is checked
 
 
 def test_rows_need_not_be_contiguous():
     x = rows(6, 4).T[::2]
-    assert torch.equal(check_rows(x), x)
+    assert torch.equal(check_rows(x)[:], x)
 
 
 def test_a_gradient_stays_outside():
     """Else every step of a solve would be recorded for a backward pass that never comes."""
-    assert not check_rows(rows().requires_grad_()).requires_grad
+    assert not check_rows(rows().requires_grad_())[:].requires_grad
+
+
+def test_rows_are_handed_out_by_number_and_in_runs():
+    x = rows(6, 4)
+    handed, numbers = check_rows(x), torch.tensor([5, 0, 0, 3])
+    assert len(handed) == 6
+    assert torch.equal(handed[numbers], x[numbers])
+    assert torch.equal(handed[2:5], x[2:5])
+    some = handed.some(numbers)
+    assert some.shape == (4, 4)
+    assert torch.equal(some[:], x[numbers])
+    assert torch.equal(some[1:3], x[numbers[1:3]])
+    assert torch.equal(some[torch.tensor([3, 1])], x[torch.tensor([3, 0])])
+    assert torch.equal(some.some(torch.tensor([0]))[:], x[5:])
 
 
 WRONG = [

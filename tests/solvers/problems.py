@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from joker import features, kernels, losses
-from joker.data import make_targets
+from joker.data import Rows, TensorRows, make_targets
 from joker.kernels.product import matvec
 from joker.losses import Loss
 from joker.solvers import Descent, ExactState, FeatureState, Problem, Settings, State
@@ -46,11 +46,11 @@ class Small:
         return torch.ones_like(self.y) if self.weights is None else self.weights
 
     def state(self, dtype: torch.dtype, t: int) -> State:
-        x = self.x.to(dtype)
+        x = TensorRows(self.x.to(dtype))
         if self.mode == "features":
             return FeatureState(x, t, feature_map(self.x.shape[1], dtype))
 
-        def add_product(x: Tensor, z: Tensor, v: Tensor, out: Tensor) -> None:
+        def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
             matvec(KERNEL, x, z, v, 2**20, out=out)
 
         return ExactState(x, t, KERNEL, add_product)

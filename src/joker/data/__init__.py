@@ -1,13 +1,18 @@
 """Rows, targets and blocks."""
 
 from joker.data.blocks import ORDERS, Blocks
-from joker.data.rows import check_finite, check_floating, check_rows, check_tensor
+from joker.data.border import as_rows, check_rows
+from joker.data.checks import check_finite, check_floating, check_tensor
+from joker.data.rows import Rows, TensorRows
 from joker.data.targets import Targets, make_targets
 
 __all__ = [
     "ORDERS",
     "Blocks",
+    "Rows",
     "Targets",
+    "TensorRows",
+    "as_rows",
     "check_finite",
     "check_floating",
     "check_rows",

@@ -1,61 +1,140 @@
-"""Checking rows of inputs at the border: two-dimensional, floating-point, finite."""
+"""Rows of inputs, wherever and however they are kept: handed out a few at a time, as dense tensors."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from joker.errors import InvalidData
-
-_CHECKED = 2**20  # entries looked at in one go, so that the check needs little memory
+from joker.data.checks import check_finite
 
 
-def check_rows(x: Tensor, what: str = "X") -> Tensor:  # (n, d)
-    """Return ``x``, apart from any gradient, if it is a finite, non-empty matrix of float32 or float64."""
-    check_tensor(x, what)
-    if x.dim() != 2:
-        raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}.{_column(x)}")
-    if x.numel() == 0:
-        raise InvalidData(f"{what} must have at least one row and one input; got shape {tuple(x.shape)}. Add data.")
-    check_floating(x, what)
-    check_finite(x, what)
-    return x.detach()
+class Rows(ABC):
+    """n rows of d inputs, handed out in one floating-point type on one device.
+
+    ``x[rows]`` is a dense tensor, for a tensor of row numbers (on any device) or a slice. That is
+    all that solvers, kernels and machines ask of their rows; none of them holds all n as one tensor.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """The numbers n of rows and d of inputs."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> torch.dtype:
+        """The type of what is handed out."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where it is handed out."""
+
+    @property
+    @abstractmethod
+    def row_bytes(self) -> int:
+        """The bytes that handing out one more row of a slice takes: they count in a memory budget."""
+
+    @abstractmethod
+    def take(
+        self,
+        rows: Tensor,  # (b,)
+    ) -> Tensor:  # (b, d)
+        """Return the rows of these numbers, in their order."""
+
+    @abstractmethod
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        """Return a run of rows: a view where there is something to view."""
+
+    @abstractmethod
+    def check(self, what: str) -> None:
+        """Refuse NaN and infinite values, naming the first."""
+
+    def some(
+        self,
+        rows: Tensor,  # (k,)
+    ) -> Rows:
+        """Return the rows of these numbers as rows of their own; nothing is copied yet."""
+        return SomeRows(self, rows)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+        return self.tile(rows) if isinstance(rows, slice) else self.take(rows)
 
 
-def check_tensor(x: object, what: str) -> None:
-    """Refuse what is not a dense tensor."""
-    if not isinstance(x, Tensor):
-        raise InvalidData(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor({what}).")
-    if x.layout != torch.strided:
-        kind = str(x.layout).removeprefix("torch.")
-        raise InvalidData(f"{what} must be a dense tensor; got one of layout {kind}. Use {what}.to_dense().")
+@dataclass(frozen=True, eq=False)
+class TensorRows(Rows):
+    """Rows that lie in memory as one dense tensor."""
+
+    x: Tensor  # (n, d)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.x.shape
+        return n, d
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.x.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.x.device
+
+    @property
+    def row_bytes(self) -> int:
+        return 0  # a tile is a view
+
+    def take(
+        self,
+        rows: Tensor,  # (b,)
+    ) -> Tensor:  # (b, d)
+        return self.x[rows]
+
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        return self.x[rows]
+
+    def check(self, what: str) -> None:
+        if len(self):
+            check_finite(self.x, what)
 
 
-def check_floating(x: Tensor, what: str) -> None:
-    """Refuse what is neither float32 nor float64."""
-    if x.dtype not in (torch.float32, torch.float64):
-        kind = str(x.dtype).removeprefix("torch.")
-        raise InvalidData(
-            f"{what} must be float32 or float64; got {kind}. Convert it first, for example with "
-            f"{what}.to(torch.float32)."
-        )
+@dataclass(frozen=True, eq=False)
+class SomeRows(Rows):
+    """Some rows of others, by their numbers."""
 
+    whole: Rows
+    rows: Tensor  # (k,)
 
-def check_finite(x: Tensor, what: str) -> None:
-    """Refuse NaN and infinite values, naming the first."""
-    step = max(1, _CHECKED // max(1, x[0].numel()))
-    for start in range(0, len(x), step):
-        bad = ~x[start : start + step].isfinite()
-        if bool(bad.any()):
-            place = bad.nonzero()[0].tolist()
-            place[0] += start
-            value = float(x[tuple(place)])
-            where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
-            raise InvalidData(
-                f"{what} must be finite; found {value} at {where}. Remove or impute such values, "
-                "for example with sklearn.impute.SimpleImputer."
-            )
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), self.whole.shape[1]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.whole.dtype
 
-def _column(x: Tensor) -> str:
-    return " Use X[:, None] for one input." if x.dim() == 1 else " Reshape it."
+    @property
+    def device(self) -> torch.device:
+        return self.whole.device
+
+    @property
+    def row_bytes(self) -> int:
+        return max(self.whole.row_bytes, self.dtype.itemsize * self.shape[1])
+
+    def take(
+        self,
+        rows: Tensor,  # (b,)
+    ) -> Tensor:  # (b, d)
+        return self.whole.take(self.rows[rows.to(self.rows.device)])
+
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        return self.whole.take(self.rows[rows])
+
+    def check(self, what: str) -> None:
+        self.whole.check(what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,13 +13,27 @@ from joker.kernels.base import Kernel, check_bandwidth
 from joker.runtime import generator
 
 MOST_ROWS = 10_000  # as many as the paper's code looks at
+MOST_ENTRIES = 2**20  # looked at in one go, so that wide rows need little memory
 MOST_PAIRS = 2**19  # (i, j) and (j, i) both counted; moves the median of 10,000 rows by a part in a thousand
+
+
+class Rows(Protocol):
+    """Rows of which some are handed out, by their numbers; a tensor is such a thing itself."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of rows and inputs."""
+        ...
+
+    def __getitem__(self, rows: Tensor, /) -> Tensor:  # (b,) -> (b, d)
+        """Return some rows."""
+        ...
 
 
 def choose(
     rule: str | float,
     kernel: Kernel,
-    x: Tensor,  # (n, d)
+    x: Rows,  # (n, d)
     seed: int,
 ) -> float:
     """Return the bandwidth σ that ``rule`` gives for ``kernel`` on the rows ``x``.
@@ -33,7 +48,7 @@ def choose(
         square distance, for the others. A positive number is the bandwidth itself.
     kernel : Kernel
         The kernel, whose present bandwidth does not matter. One that has none gets 1.
-    x : Tensor
+    x : Tensor or Rows
         The rows; a rule looks at no more than 10,000 of them.
     seed : int
         Which of them.
@@ -51,21 +66,36 @@ def choose(
     return sigma if kernel.has_bandwidth else 1.0
 
 
-def _median(kernel: Kernel, x: Tensor, seed: int) -> float:
+def _median(kernel: Kernel, x: Rows, seed: int) -> float:
     """Return the median distance within groups of rows: every row counts, few pairs are made."""
-    rows = sample(len(x), seed)
+    rows = sample(x.shape[0], seed)
     groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MOST_PAIRS)))
-    distances = torch.cat([_pairs(kernel, x[group.to(x.device)].double()) for group in groups])
+    distances = torch.cat([_pairs(kernel, x[group].double()) for group in groups])
     median = torch.quantile(distances, 0.5).item() if len(distances) else 0.0
     return _check_spread("median", "median", median, len(rows))
 
 
-def _paper(kernel: Kernel, x: Tensor, seed: int) -> float:
+def _paper(kernel: Kernel, x: Rows, seed: int) -> float:
     """Return the σ of γ = 1 / mean‖x − x′‖², where the mean over pairs is 2 Σ var(x_j)."""
-    rows = sample(len(x), seed)
-    # Where an input is constant, torch's variance (Welford's) is zero, without rounding.
-    mean = 2 * x[rows.to(x.device)].var(dim=0).double().sum().item() if len(rows) > 1 else 0.0
+    rows = sample(x.shape[0], seed)
+    mean = 2 * _variance(x, rows).sum().item() if len(rows) > 1 else 0.0
     return kernel.bandwidth_from(1 / _check_spread("paper", "mean squared", mean, len(rows)))
+
+
+def _variance(
+    x: Rows,  # (n, d)
+    rows: Tensor,  # (k,)
+) -> Tensor:  # (d,)
+    """Return the variance of each input over some rows, a few at a time; zero, without rounding, where constant."""
+    count, mean, squares = 0, torch.zeros(()), torch.zeros(())
+    for group in rows.split(max(1, MOST_ENTRIES // x.shape[1])):
+        # torch goes Welford's way within a group, and so do we from group to group.
+        variance, centre = torch.var_mean(x[group].double(), dim=0, correction=0)
+        shift, share = centre - mean, len(group) / (count + len(group))
+        squares = squares + len(group) * variance + count * share * shift.square()
+        mean = mean + share * shift
+        count += len(group)
+    return squares / (count - 1)
 
 
 _RULES = {"median": _median, "paper": _paper}

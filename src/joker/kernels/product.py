@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import product
+from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from joker.errors import BudgetTooSmall
@@ -12,14 +13,33 @@ from joker.kernels.base import Kernel
 from joker.runtime import DEFAULT_BUDGET, format_bytes
 
 
+class Rows(Protocol):
+    """Rows that are handed out as dense tensors; a tensor is such a thing itself."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of rows and inputs."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the inputs."""
+        ...
+
+    def __getitem__(self, rows: slice, /) -> Tensor:  # (b, d)
+        """Return a run of rows."""
+        ...
+
+
 def matvec(
     kernel: Kernel,
-    x: Tensor,  # (n, d)
-    z: Tensor,  # (k, d)
+    x: Rows,  # (n, d)
+    z: Rows,  # (k, d)
     v: Tensor,  # (k, t)
     budget: int = DEFAULT_BUDGET,
     *,
     out: Tensor | None = None,  # (n, t)
+    row_bytes: tuple[int, int] = (0, 0),
 ) -> Tensor:  # (n, t)
     """Return k(x, z) v, tile by tile, or add it to ``out`` and return that.
 
@@ -27,14 +47,16 @@ def matvec(
     ----------
     kernel : Kernel
         The kernel k.
-    x, z : Tensor
-        The rows and the columns of the kernel matrix.
+    x, z : Tensor or Rows
+        The rows and the columns of the kernel matrix. A run of each is read at a time.
     v : Tensor
         What the matrix is multiplied by.
     budget : int
         Bytes of work space; the result and the arguments are not counted.
     out : Tensor, optional
         Where the product is added: ``out += k(x, z) v``.
+    row_bytes : pair of int
+        What reading a row of x, and of z, takes of the budget; nothing where it gives a view.
 
     Raises
     ------
@@ -43,29 +65,34 @@ def matvec(
     """
     if out is None:
         out = v.new_zeros(x.shape[0], v.shape[1])
-    rows, columns = tile_shape(kernel, x, z, budget)
-    for i, j in product(range(0, len(x), rows), range(0, len(z), columns)):
-        tile = kernel(x[i : i + rows], z[j : j + columns])
-        out[i : i + rows].addmm_(tile, v[j : j + columns])
-        del tile  # else it lives on while the next one is made
+    rows, columns = tile_shape(kernel, x, z, budget, row_bytes)
+    for i in range(0, x.shape[0], rows):
+        run = x[i : i + rows]
+        for j in range(0, z.shape[0], columns):
+            tile = kernel(run, z[j : j + columns])
+            out[i : i + rows].addmm_(tile, v[j : j + columns])
+            del tile  # else it lives on while the next one is made
+        del run
     return out
 
 
 def tile_shape(
     kernel: Kernel,
-    x: Tensor,  # (n, d)
-    z: Tensor,  # (k, d)
+    x: Rows,  # (n, d)
+    z: Rows,  # (k, d)
     budget: int,
+    row_bytes: tuple[int, int] = (0, 0),
 ) -> tuple[int, int]:
     """Return the rows and columns of the largest tile of k(x, z) inside ``budget`` bytes.
 
     The tile is square, or as long as the matrix where the other side is at its end: a
     square tile makes the most entries for each row it reads.
     """
-    n, k, d, itemsize = len(x), len(z), x.shape[1], x.element_size()
+    (n, d), k, itemsize = x.shape, z.shape[0], x.dtype.itemsize
 
     def work(side: int) -> int:
-        return kernel.work_bytes(min(side, n), min(side, k), d, itemsize)
+        b, c = min(side, n), min(side, k)
+        return kernel.work_bytes(b, c, d, itemsize) + b * row_bytes[0] + c * row_bytes[1]
 
     side = bisect_right(range(1, max(n, k, 1) + 1), budget, key=work)
     if side < 1:

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from joker.data import check_finite, check_tensor
+from joker.data import Rows, as_rows
 from joker.errors import InvalidData
 from joker.features import FeatureMap
 from joker.kernels import Kernel
@@ -36,26 +36,24 @@ class Machine(ABC):
     def constant(self) -> Tensor:  # (t,)
         """The weight of the feature that is always 1, where the machine was trained with an intercept."""
 
-    def predict(self, x: Tensor, memory: int | str = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
+    def predict(self, x: Tensor | Rows, memory: int | str = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
         """Return f of each row, using at most ``memory`` bytes beside the result."""
-        check_tensor(x, "X")
-        if x.dim() != 2 or x.shape[1] != self.n_inputs:
+        rows = as_rows(x)
+        if rows.shape[1] != self.n_inputs:
             raise InvalidData(
-                f"X must have the {self.n_inputs} inputs the machine was trained on; got shape {tuple(x.shape)}. "
+                f"X must have the {self.n_inputs} inputs the machine was trained on; got shape {rows.shape}. "
                 "Give the same inputs in the same order."
             )
-        if x.dtype != self.dtype:
-            raise InvalidData(f"X must be {self.dtype}, as in training; got {x.dtype}. Use X.to({self.dtype}).")
-        if len(x):
-            check_finite(x, "X")
-        return self._predict(x.detach(), parse_bytes(memory))
+        if rows.dtype != self.dtype:
+            raise InvalidData(f"X must be {self.dtype}, as in training; got {rows.dtype}. Use X.to({self.dtype}).")
+        return self._predict(rows, parse_bytes(memory))
 
     @abstractmethod
     def columns(self, start: int, stop: int) -> Self:
         """Return the machine of the columns ``start`` to ``stop`` alone, with its own copy of their weights."""
 
     @abstractmethod
-    def _predict(self, x: Tensor, budget: int) -> Tensor: ...
+    def _predict(self, x: Rows, budget: int) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +61,7 @@ class ExactMachine(Machine):
     """f(x) = Σ α_i k(x, x_i) over the rows it was trained on."""
 
     kernel: Kernel
-    x: Tensor  # (n, d)
+    x: Rows  # (n, d)
     alpha: Tensor  # (n, t)
 
     @property
@@ -84,8 +82,8 @@ class ExactMachine(Machine):
     def __repr__(self) -> str:
         return f"ExactMachine({self.kernel!r}, rows={len(self.x)}, columns={self.alpha.shape[1]})"
 
-    def _predict(self, x: Tensor, budget: int) -> Tensor:
-        return matvec(self.kernel, x, self.x, self.alpha, budget)
+    def _predict(self, x: Rows, budget: int) -> Tensor:
+        return matvec(self.kernel, x, self.x, self.alpha, budget, row_bytes=(x.row_bytes, self.x.row_bytes))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,8 +112,8 @@ class FeatureMachine(Machine):
         kind = type(self.features).__name__
         return f"FeatureMachine({kind}, features={self.features.n_features}, columns={self.theta.shape[1]})"
 
-    def _predict(self, x: Tensor, budget: int) -> Tensor:
+    def _predict(self, x: Rows, budget: int) -> Tensor:
         f = self.theta.new_empty(len(x), self.theta.shape[1])
-        for tile in tiles(len(x), self.features.work_bytes(1), budget, "features"):
+        for tile in tiles(len(x), self.features.work_bytes(1) + x.row_bytes, budget, "features"):
             f[tile] = self.features(x[tile]) @ self.theta
         return f

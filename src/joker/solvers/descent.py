@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from joker.data import Blocks
+from joker.data import Blocks, Rows, TensorRows
 from joker.errors import InvalidParameter, StateMismatch
 from joker.runtime import hold_interrupts
 from joker.solvers.average import Average
@@ -24,7 +24,7 @@ from joker.solvers.report import Reason, Record, Report, Tally
 from joker.solvers.state import State
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
-MARKED = 2**16  # rows of which a mark is taken in one go
+MARKED = 2**20  # entries of which a mark is taken in one go
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
 
 
@@ -254,8 +254,8 @@ class Descent:
         return {
             "rows": (*self.state.x.shape, _mark(self.state.x)),
             "kernel or features": (*self.state.image.shape, *self.state.sample().flatten().tolist()),
-            "targets": (*targets.y.shape, _mark(targets.y)),
-            "weights": () if targets.weights is None else (_mark(targets.weights),),
+            "targets": (*targets.y.shape, _mark(TensorRows(targets.y))),
+            "weights": () if targets.weights is None else (_mark(TensorRows(targets.weights)),),
             "lam": tuple(targets.lam.tolist()),
             "dtype": str(self.state.x.dtype),
             "loss": repr(self.problem.loss),
@@ -263,11 +263,12 @@ class Descent:
         }
 
 
-def _mark(values: Tensor) -> float:
-    """A number that tells tensors apart: every row counts with a factor of its own."""
+def _mark(values: Rows) -> float:
+    """A number that tells rows apart: every row counts with a factor of its own."""
     total = 0.0
-    for start in range(0, len(values), MARKED):
-        rows = values[start : start + MARKED].double()
+    few = max(1, MARKED // values.shape[1])
+    for start in range(0, len(values), few):
+        rows = values[start : start + few].double()
         factors = torch.arange(start + 1, start + 1 + len(rows), device=rows.device, dtype=rows.dtype).cos()
         total += float(factors @ rows.sum(1))
     return total

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from joker.data import Rows, TensorRows
 from joker.runtime import DEFAULT_BUDGET, tiles
 
 SAMPLE = 16  # rows
@@ -45,7 +46,7 @@ class FeatureMap(Protocol):
         ...
 
 
-AddProduct = Callable[[Tensor, Tensor, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
+AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,10 @@ class OpenBlock:
 class State(ABC):
     """α and its image, moved by ``commit`` alone."""
 
-    def __init__(self, x: Tensor, t: int, image_rows: int) -> None:
+    def __init__(self, x: Rows, t: int, image_rows: int) -> None:
         self.x = x  # (n, d)
-        self.alpha = x.new_zeros(len(x), t)
-        self.image = x.new_zeros(image_rows, t)
+        self.alpha = torch.zeros(len(x), t, dtype=x.dtype, device=x.device)
+        self.image = torch.zeros(image_rows, t, dtype=x.dtype, device=x.device)
 
     @abstractmethod
     def open(self, rows: Tensor) -> OpenBlock:
@@ -105,7 +106,7 @@ class State(ABC):
 class ExactState(State):
     """With the kernel itself: f = Kα is kept for all rows, and updated in tiles."""
 
-    def __init__(self, x: Tensor, t: int, gram: Gram, add_product: AddProduct, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, x: Rows, t: int, gram: Gram, add_product: AddProduct, budget: int = DEFAULT_BUDGET) -> None:
         super().__init__(x, t, len(x))
         self.gram, self.add_product, self.budget = gram, add_product, budget
 
@@ -115,7 +116,7 @@ class ExactState(State):
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         change = torch.zeros_like(self.image)
-        self.add_product(self.x, block.inside, move, change)
+        self.add_product(self.x, TensorRows(block.inside), move, change)
         return change
 
     def image_of(self, alpha: Tensor) -> Tensor:
@@ -132,7 +133,7 @@ class ExactState(State):
 class FeatureState(State):
     """With random features: θ = Ψᵀα; the features of a block are computed once a step."""
 
-    def __init__(self, x: Tensor, t: int, features: FeatureMap, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, x: Rows, t: int, features: FeatureMap, budget: int = DEFAULT_BUDGET) -> None:
         super().__init__(x, t, features.n_features)
         self.features, self.budget = features, budget
 
@@ -145,10 +146,14 @@ class FeatureState(State):
 
     def image_of(self, alpha: Tensor) -> Tensor:
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
-        for tile in tiles(len(self.x), self.features.work_bytes(1), self.budget, "features"):
+        for tile in self._tiles():
             image += self.features(self.x[tile]).T @ alpha[tile]
         return image
 
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        for tile in tiles(len(self.x), self.features.work_bytes(1), self.budget, "features"):
+        for tile in self._tiles():
             yield tile, self.features(self.x[tile]) @ image
+
+    def _tiles(self) -> Iterator[slice]:
+        row_bytes = self.features.work_bytes(1) + self.x.row_bytes
+        return tiles(len(self.x), row_bytes, self.budget, "features")

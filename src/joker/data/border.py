@@ -1,0 +1,33 @@
+"""Where rows enter: a tensor that can be used becomes Rows, and anything else a sentence."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from joker.data.checks import check_floating, check_tensor
+from joker.data.rows import Rows, TensorRows
+from joker.errors import InvalidData
+
+
+def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
+    """Return ``x`` as Rows, apart from any gradient, if it is a finite matrix of float32 or float64."""
+    rows = x if isinstance(x, Rows) else _wrap(x, what)
+    rows.check(what)
+    return rows
+
+
+def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
+    """Return ``x`` as Rows if there is at least one row and one input."""
+    rows = as_rows(x, what)
+    if 0 in rows.shape:
+        raise InvalidData(f"{what} must have at least one row and one input; got shape {rows.shape}. Add data.")
+    return rows
+
+
+def _wrap(x: Tensor, what: str) -> Rows:
+    check_tensor(x, what)
+    if x.dim() != 2:
+        remedy = f"Use {what}[:, None] for one input." if x.dim() == 1 else "Reshape it."
+        raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}. {remedy}")
+    check_floating(x, what)
+    return TensorRows(x.detach())

@@ -1,0 +1,45 @@
+"""Checking tensors at the border: dense, floating-point, finite."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidData
+
+_CHECKED = 2**20  # entries looked at in one go, so that the check needs little memory
+
+
+def check_tensor(x: object, what: str) -> None:
+    """Refuse what is not a dense tensor."""
+    if not isinstance(x, Tensor):
+        raise InvalidData(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor({what}).")
+    if x.layout != torch.strided:
+        kind = str(x.layout).removeprefix("torch.")
+        raise InvalidData(f"{what} must be a dense tensor; got one of layout {kind}. Use {what}.to_dense().")
+
+
+def check_floating(x: Tensor, what: str) -> None:
+    """Refuse what is neither float32 nor float64."""
+    if x.dtype not in (torch.float32, torch.float64):
+        kind = str(x.dtype).removeprefix("torch.")
+        raise InvalidData(
+            f"{what} must be float32 or float64; got {kind}. Convert it first, for example with "
+            f"{what}.to(torch.float32)."
+        )
+
+
+def check_finite(x: Tensor, what: str) -> None:
+    """Refuse NaN and infinite values, naming the first."""
+    step = max(1, _CHECKED // max(1, x[0].numel()))
+    for start in range(0, len(x), step):
+        bad = ~x[start : start + step].isfinite()
+        if bool(bad.any()):
+            place = bad.nonzero()[0].tolist()
+            place[0] += start
+            value = float(x[tuple(place)])
+            where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
+            raise InvalidData(
+                f"{what} must be finite; found {value} at {where}. Remove or impute such values, "
+                "for example with sklearn.impute.SimpleImputer."
+            )
