@@ -17,11 +17,19 @@ def solve(name: str, parameters: dict[str, float], root: Array, y: Array, c: Arr
     c, y, root = c[keep], y[keep], root[:, keep]
     u = cp.Variable(len(y))  # a / c, which is of the order of 1 for every weight and penalty
     psi, box = _dual(name, parameters, u, y, c)
-    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares((root * c) @ u) + psi), box)
+    problem = cp.Problem(cp.Minimize(0.5 * _square_norm(root * c, u) + psi), box)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
     alpha = np.zeros(len(keep))
     alpha[keep] = c * u.value
     return float(problem.value), alpha
+
+
+def _square_norm(root: Array, u: Any) -> Any:
+    """‖root u‖², written so that the solver factorises the smaller of two matrices."""
+    features, rows = root.shape
+    if 4 * features < rows:
+        return cp.sum_squares(root @ u)
+    return cp.quad_form(u, cp.psd_wrap(root.T @ root))
 
 
 def _dual(name: str, parameters: dict[str, float], u: Any, y: Array, c: Array) -> tuple[Any, list[Any]]:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joker.solvers.free_set import Box, minimise
@@ -40,6 +40,7 @@ def every_face(K, h, g, x0, low, high, kink):
 
 @pytest.mark.parametrize("kink", [0.0, 0.4])
 @pytest.mark.parametrize("rank", [4, 2], ids=["regular", "singular"])
+@settings(max_examples=30)  # each tries hundreds of faces
 @given(seed=st.integers(0, 2**20))
 def test_minimum_over_every_face(kink: float, rank: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

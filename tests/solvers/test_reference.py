@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ modes = pytest.mark.parametrize("mode", ["exact", "features"])
 weightings = pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weighted"])
 
 
-@lru_cache(maxsize=4)
+@cache
 def _solved(name: str, parameters: tuple[tuple[str, float], ...], mode: str, weighted: bool, n: int, lam: float):
     problem = small(name, dict(parameters), mode, weighted, n)
     objective, alpha = reference.solve(
