@@ -26,9 +26,9 @@ def test_each_model_is_as_if_fitted_alone(data, name: str, n_features: int | Non
     X, Xv, y, yv = data
     model = getattr(joker, name)(lam=LAMS, tol=1e-12, n_features=n_features, random_state=0)
     model.fit(X, y, eval_set=(Xv, yv))
-    for lam, prediction in zip(LAMS, model.path_.predict(Xv), strict=True):
-        alone = clone(model).set_params(lam=lam).fit(X, y)
-        assert_allclose(prediction, alone.predict(Xv), atol=1e-4)
+    for i in (0, 3, 7):
+        alone = clone(model).set_params(lam=LAMS[i]).fit(X, y)
+        assert_allclose(model.path_.models[i].predict(Xv), alone.predict(Xv), atol=1e-4)
 
 
 def test_the_best_on_the_held_out_rows_is_kept(data) -> None:
