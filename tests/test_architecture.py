@@ -50,6 +50,7 @@ OWNERS = {
     "sys.stderr": "cli",
     "typer": "cli",
     "rich": "cli",
+    "safetensors": "models",
 }
 # Built-in errors that Python's own protocols ask for; everything else has a name in joker.errors.
 RAISED_BUILTINS = {"AttributeError", "IndexError", "KeyError", "NotImplementedError", "StopIteration", "TypeError"}
@@ -331,6 +332,7 @@ VIOLATIONS = [
     (each_tool_has_one_owner, "solvers/a.py", "print('x')", "uses print: only joker.cli may"),
     (each_tool_has_one_owner, "solvers/a.py", "import sys\nsys.stdout.write('x')", "uses sys.stdout"),
     (each_tool_has_one_owner, "models/a.py", "import typer", "uses typer"),
+    (each_tool_has_one_owner, "estimators/a.py", "from safetensors.torch import load_file", "only joker.models may"),
     (each_tool_has_one_owner, "models/a.py", "from rich.table import Table", "uses rich"),
     (raised_errors_are_ours, "losses/a.py", "raise ValueError('x')", "raises ValueError"),
     (raised_errors_are_ours, "losses/a.py", "raise AssertionError", "raises AssertionError"),

@@ -9,9 +9,12 @@ from joker import errors
 from joker.errors import (
     BudgetTooSmall,
     DegenerateBandwidth,
+    InexactFeatures,
     InvalidData,
+    InvalidFile,
     InvalidParameter,
     JokerError,
+    MissingFile,
     StateMismatch,
     UnknownName,
 )
@@ -28,6 +31,9 @@ BUILT_IN = {
     DegenerateBandwidth: ValueError,
     BudgetTooSmall: MemoryError,
     StateMismatch: ValueError,
+    InvalidFile: ValueError,
+    MissingFile: FileNotFoundError,
+    InexactFeatures: UserWarning,
 }
 
 
@@ -51,6 +57,7 @@ def test_an_error_can_be_caught_read_and_sent(error):
 def test_kinds_within_kinds():
     assert issubclass(UnknownName, InvalidParameter)
     assert issubclass(DegenerateBandwidth, InvalidData)
+    assert issubclass(MissingFile, InvalidFile)
     assert not issubclass(InvalidData, InvalidParameter)
 
 

@@ -1,11 +1,11 @@
 """Kernel machines on millions of rows, in a memory budget, certified by a duality gap."""
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from joker import errors, features, kernels, losses, solvers
 from joker.models import Machine
+from joker.runtime import VERSION as __version__
 from joker.solvers import Reason, Report, Settings
 from joker.training import Training, prepare
 
@@ -20,12 +20,8 @@ if TYPE_CHECKING:
         KernelRidge,
         KernelSVC,
         KernelSVR,
+        load,
     )
-
-try:
-    __version__ = version("joker")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0+unknown"
 
 __all__ = [
     "KernelClassifier",
@@ -46,6 +42,7 @@ __all__ = [
     "errors",
     "features",
     "kernels",
+    "load",
     "losses",
     "prepare",
     "solvers",

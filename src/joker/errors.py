@@ -41,5 +41,17 @@ class BudgetTooSmall(JokerError, MemoryError):
     """The memory budget cannot hold even the smallest piece of work."""
 
 
+class InvalidFile(JokerError, ValueError):
+    """A file cannot be read as a model: damaged, foreign, or of a newer joker."""
+
+
+class MissingFile(InvalidFile, FileNotFoundError):
+    """There is no such file or folder."""
+
+
+class InexactFeatures(JokerError, UserWarning):
+    """Random features that were drawn again differ from those of a file in their last digits."""
+
+
 class StateMismatch(JokerError, ValueError):
     """A saved state does not belong to the problem it is to continue."""

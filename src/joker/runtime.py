@@ -12,12 +12,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
 
 import torch
 from torch import Tensor
 
 from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
+
+try:
+    VERSION = version("joker")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    VERSION = "0+unknown"
 
 DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
 
@@ -64,6 +70,14 @@ def parse_device(device: str | torch.device | None) -> torch.device:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InvalidParameter(f"device {device!r} needs a CUDA card; torch sees none here. Use device='cpu'.")
     return chosen
+
+
+def nearest_device(name: str) -> torch.device:
+    """The device of that name if there is one here, else the CPU."""
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):  # torch without CUDA asserts
+        return torch.device("cpu")
 
 
 def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:

@@ -161,7 +161,7 @@ def test_auto_is_one_block_for_few_rows() -> None:
 
 
 def test_the_class_documents_every_parameter_and_attribute(data: tuple[Array, Array]) -> None:
-    for name in joker.estimators.__all__:
+    for name in (name for name in joker.estimators.__all__ if name.startswith("Kernel")):
         kind = getattr(joker, name)
         y = data[1] > 0 if hasattr(kind, "decision_function") else data[1]
         learnt = [learnt for learnt in vars(kind().fit(data[0], y)) if learnt.endswith("_")]

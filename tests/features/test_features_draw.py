@@ -120,3 +120,25 @@ def test_maps_are_frozen():
     psi = features.draw(kernels.Gaussian(), None, 3, 10, 5)
     with pytest.raises(dataclasses.FrozenInstanceError):
         psi.scale = 1.0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "m"),
+    [
+        ("gaussian", "fourier", 6),
+        ("gaussian", "fourier_pairs", 6),
+        ("gaussian", "orthogonal", 6),
+        ("gaussian", "structured", 6),
+        ("linear", "identity", 4),
+        ("polynomial", "tensor_sketch", 6),
+    ],
+)
+def test_a_map_knows_how_it_was_drawn_and_a_slice_does_not(kernel, kind, m):
+    """What is drawn again from it, in the same type, is the same to the last bit."""
+    drawn = features.draw(kernels.get(kernel), None if kind == "fourier" else kind, 4, m, 3, dtype=torch.float32)
+    origin = drawn.origin
+    assert origin == features.Draw(kernels.get(kernel), kind, 4, m, 3)
+    again = features.draw(origin.kernel, origin.kind, origin.d, origin.m, origin.seed, dtype=torch.float32)
+    assert all(torch.equal(again.tensors[name], tensor) for name, tensor in drawn.tensors.items())
+    assert drawn.to(torch.float64, "cpu").origin == origin
+    assert drawn.slice(1, 3).origin is None

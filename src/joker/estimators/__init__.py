@@ -9,6 +9,7 @@ from joker.estimators.regression import (
     KernelRidge,
     KernelSVR,
 )
+from joker.estimators.saving import load
 
 __all__ = [
     "KernelClassifier",
@@ -20,4 +21,5 @@ __all__ = [
     "KernelRidge",
     "KernelSVC",
     "KernelSVR",
+    "load",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -83,6 +84,24 @@ class KernelEstimator(BaseEstimator):
             raise AttributeError("coef_ is there with features (n_features an int); see dual_coef_.")
         theta = self._machine.theta[:-1] if self._constant else self._machine.theta
         return self._shaped(theta.cpu().numpy()).T
+
+    def save(self, path: str | os.PathLike[str], *, store_features: bool = False) -> None:
+        """Write the fitted estimator to one file, which `joker.load` reads.
+
+        The file is safetensors with a JSON document, holds no code, and is there either whole or not at all;
+        one of that name is replaced. ``callbacks`` are not kept, nor a ``random_state`` that is no number.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            Where to, in a folder that exists.
+        store_features : bool
+            Whether to keep random features themselves. By default a file keeps the seed that gives them
+            exactly, and is small; a release of torch with another random number generator could not read it.
+        """
+        from joker.estimators import saving
+
+        saving.save(self, path, store_features=store_features)
 
     def _loss(self) -> Loss:
         """The loss that the parameters name."""

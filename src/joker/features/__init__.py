@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -11,10 +11,10 @@ import torch
 
 from joker.errors import InvalidParameter, UnknownName
 from joker.features import fourier, identity, orthogonal, structured, tensor_sketch
-from joker.features.base import FeatureKernel, FeatureMap
+from joker.features.base import Draw, FeatureKernel, FeatureMap
 from joker.runtime import generator
 
-__all__ = ["KINDS", "FeatureMap", "Kind", "draw"]
+__all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "draw"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ def draw(
     kind = _suitable(kernel, kind)
     if not isinstance(m, Integral) or m < 1:
         raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for one.")
-    return KINDS[kind].draw(kernel, d, m, generator(seed, "features")).to(dtype, device)
+    drawn = KINDS[kind].draw(kernel, d, m, generator(seed, "features"))
+    return replace(drawn, origin=Draw(kernel, kind, d, int(m), seed)).to(dtype, device)
 
 
 def _suitable(kernel: FeatureKernel, kind: str | None) -> str:

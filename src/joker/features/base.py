@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
-from typing import Protocol, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -60,6 +60,29 @@ class Power(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Draw:
+    """What it takes to draw a map again, bit for bit on the same machine.
+
+    Parameters
+    ----------
+    kernel : FeatureKernel
+        The kernel that the features are of.
+    kind : str
+        The kind of map, a name of :data:`joker.features.KINDS`.
+    d, m : int
+        The number of inputs and of features.
+    seed : int
+        Which draw.
+    """
+
+    kernel: FeatureKernel
+    kind: str
+    d: int
+    m: int
+    seed: int
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureMap(ABC):
     """A drawn map ψ from d inputs to m features, with E⟨ψ(x), ψ(z)⟩ = k(x, z) over draws.
@@ -67,7 +90,14 @@ class FeatureMap(ABC):
     A call neither waits for the device nor moves anything to it, so that it can be
     captured in a CUDA graph. With frequencies of heavy tails the argument of a cosine is
     large: leave the matrix product its full precision.
+
+    Parameters
+    ----------
+    origin : Draw, optional
+        How the whole map was drawn, so that a file keeps a seed in place of tensors; a slice has none.
     """
+
+    origin: Draw | None = field(default=None, kw_only=True, repr=False)
 
     @property
     @abstractmethod
@@ -94,10 +124,17 @@ class FeatureMap(ABC):
     def work_bytes(self, b: int) -> int:
         """Return the bytes that a call on b rows holds at its peak, its result included."""
 
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors that the map consists of, by their names."""
+        return {f.name: t for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)}
+
     def to(self, dtype: torch.dtype, device: torch.device | str) -> Self:
         """Return the same draw in ``dtype`` on ``device``."""
-        tensors = {f.name: t for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)}
-        moved = {n: t.to(device, dtype if t.is_floating_point() else t.dtype) for n, t in tensors.items()}
+        moved: dict[str, Any] = {
+            name: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype)
+            for name, tensor in self.tensors.items()
+        }
         return replace(self, **moved)
 
 

@@ -49,7 +49,7 @@ class Fourier(FeatureMap):
 
     def slice(self, start: int, stop: int) -> Fourier:
         """Return the map of the features ``start`` to ``stop`` alone."""
-        return replace(self, weights=self.weights[:, start:stop], phase=self.phase[start:stop])
+        return replace(self, weights=self.weights[:, start:stop], phase=self.phase[start:stop], origin=None)
 
     def work_bytes(self, b: int) -> int:
         """Return the bytes of the result: it is made in place."""

@@ -46,7 +46,7 @@ class Identity(FeatureMap):
 
     def slice(self, start: int, stop: int) -> Identity:
         """Return the map of the features ``start`` to ``stop`` alone."""
-        return replace(self, first=self.first + start, last=self.first + stop)
+        return replace(self, first=self.first + start, last=self.first + stop, origin=None)
 
     def work_bytes(self, b: int) -> int:
         """Return 0: nothing is made."""

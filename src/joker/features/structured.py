@@ -88,6 +88,7 @@ class Structured(FeatureMap):
             radii=self.radii[start:stop],
             phase=self.phase[start:stop],
             skip=(self.skip + start) % p,
+            origin=None,
         )
 
     def work_bytes(self, b: int) -> int:

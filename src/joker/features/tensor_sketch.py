@@ -76,7 +76,7 @@ class TensorSketch(FeatureMap):
 
     def slice(self, start: int, stop: int) -> TensorSketch:
         """Return the map of the features ``start`` to ``stop`` alone."""
-        return replace(self, first=self.first + start, last=self.first + stop)
+        return replace(self, first=self.first + start, last=self.first + stop, origin=None)
 
     def work_bytes(self, b: int) -> int:
         """Return the bytes of the lifted rows and of three sketches or transforms of them."""
