@@ -26,6 +26,7 @@ LAYERS = (
     {"joker", "__main__"},
     {"cli"},
     {"estimators"},
+    {"callbacks"},
     {"training"},
     {"models", "solvers"},
     {"losses", "kernels", "features", "data"},
@@ -42,14 +43,14 @@ STRANGERS = {
         if part not in {"kernels", "features", "solvers", "ops"}
     },
 }
-OWNERS = {
+OWNERS: dict[str, str | tuple[str, ...]] = {
     "torch.cuda": "runtime",
     "torch.distributed": "world",
     "builtins.print": "cli",
     "sys.stdout": "cli",
     "sys.stderr": "cli",
     "typer": "cli",
-    "rich": "cli",
+    "rich": ("cli", "callbacks.progress"),
     "safetensors": "models",
 }
 # Built-in errors that Python's own protocols ask for; everything else has a name in joker.errors.
@@ -168,10 +169,11 @@ def imports_point_down(modules: list[Module]) -> Iterator[str]:
 def each_tool_has_one_owner(modules: list[Module]) -> Iterator[str]:
     for module in modules:
         for tool, owner in OWNERS.items():
+            owners = (owner,) if isinstance(owner, str) else owner
             lines = {line for name, line in module.uses if f"{name}.".startswith(f"{tool}.")}
-            if lines and module.part != owner:
-                tool_name = tool.removeprefix("builtins.")
-                yield f"{module.name}, line {min(lines)}, uses {tool_name}: only joker.{owner} may."
+            if lines and not {module.part, module.name.removeprefix("joker.")} & set(owners):
+                tool_name, allowed = tool.removeprefix("builtins."), " and ".join(f"joker.{name}" for name in owners)
+                yield f"{module.name}, line {min(lines)}, uses {tool_name}: only {allowed} may."
 
 
 def raised_errors_are_ours(modules: list[Module]) -> Iterator[str]:
@@ -293,6 +295,8 @@ SOUND = {
     "losses/squared.py": "import torch\nfrom joker.errors import JokerError as E\ntorch.cos\nraise E('x')\n",
     "kernels/gaussian.py": "from joker.ops.fused import f\nfrom joker.runtime import tiles\n",
     "solvers/descent.py": "from joker.losses import Squared\nfrom joker.data import blocks\nimport joker.ops.fused\n",
+    "callbacks/progress.py": "from joker.training import Training\ndef f():\n    import rich\n",
+    "estimators/fit.py": "from joker.callbacks import Callback\n",
     "estimators/ridge.py": "from joker import errors, kernels\nraise errors.JokerError.among('x')\n",
     "cli/main.py": "import sys, typer\nfrom joker import estimators\nprint(1, file=sys.stderr)\nraise SystemExit\n",
     "data/rows.py": "try: ...\nexcept OSError as error:\n    raise error\nraise TypeError('x')\n",
@@ -334,6 +338,8 @@ VIOLATIONS = [
     (each_tool_has_one_owner, "models/a.py", "import typer", "uses typer"),
     (each_tool_has_one_owner, "estimators/a.py", "from safetensors.torch import load_file", "only joker.models may"),
     (each_tool_has_one_owner, "models/a.py", "from rich.table import Table", "uses rich"),
+    (each_tool_has_one_owner, "callbacks/a.py", "import rich", "only joker.cli and joker.callbacks.progress may"),
+    (imports_point_down, "callbacks/a.py", "from joker.estimators import x", "callbacks may only import"),
     (raised_errors_are_ours, "losses/a.py", "raise ValueError('x')", "raises ValueError"),
     (raised_errors_are_ours, "losses/a.py", "raise AssertionError", "raises AssertionError"),
     (raised_errors_are_ours, "losses/a.py", "class Odd(Exception): ...\nraise Odd", "raises joker.losses.a.Odd"),

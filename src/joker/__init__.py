@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from joker import errors, features, kernels, losses, solvers
+from joker import callbacks, errors, features, kernels, losses, solvers
 from joker.models import Machine
 from joker.runtime import VERSION as __version__
 from joker.solvers import Reason, Report, Settings
@@ -39,6 +39,7 @@ __all__ = [
     "Settings",
     "Training",
     "__version__",
+    "callbacks",
     "errors",
     "features",
     "kernels",

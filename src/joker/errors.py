@@ -42,7 +42,7 @@ class BudgetTooSmall(JokerError, MemoryError):
 
 
 class InvalidFile(JokerError, ValueError):
-    """A file cannot be read as a model: damaged, foreign, or of a newer joker."""
+    """A file cannot be read as what it should be (damaged, foreign, of a newer joker), or not be written."""
 
 
 class MissingFile(InvalidFile, FileNotFoundError):

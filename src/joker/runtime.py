@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,11 @@ try:
     VERSION = version("joker")
 except PackageNotFoundError:  # run from a source tree that is not installed
     VERSION = "0+unknown"
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
 
@@ -87,6 +93,16 @@ def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
         raise UnknownName.among("dtype", dtype, _DTYPES)
     assert chosen is not None
     return chosen
+
+
+def peak_bytes(device: torch.device) -> int | None:
+    """The most memory held so far: by torch on a card, else by the process; None where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if resource is None:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes, but bytes on macOS
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def generator(seed: int, name: str) -> torch.Generator:

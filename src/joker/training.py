@@ -18,7 +18,7 @@ from joker.kernels.product import matvec, tile_shape
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, tiles
-from joker.solvers import Descent, ExactState, FeatureState, Problem, Record, Report, Settings, State
+from joker.solvers import Descent, ExactState, FeatureState, Point, Problem, Record, Report, Settings, State
 
 DEFAULTS = Settings()
 
@@ -34,9 +34,17 @@ class Training:
     def run(self, callback: Callable[[Record], bool | None] | None = None) -> tuple[Machine, Report]:
         """Descend; return the fitted machine and the proof of its quality."""
         report = self.descent.run(callback)
+        return self.machine(self.weights((report.alpha, report.image))), report
+
+    def weights(self, point: Point) -> Tensor:
+        """What a machine needs of a point: θ with features, α with the kernel itself."""
+        return point[0] if self.features is None else point[1]
+
+    def machine(self, weights: Tensor) -> Machine:
+        """Return the machine with these weights."""
         if self.features is None:
-            return ExactMachine(self.kernel, self.descent.state.x, report.alpha), report
-        return FeatureMachine(self.features, report.image), report
+            return ExactMachine(self.kernel, self.descent.state.x, weights)
+        return FeatureMachine(self.features, weights)
 
 
 def prepare(

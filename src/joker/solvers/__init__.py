@@ -3,7 +3,7 @@
 from joker.solvers.average import Average
 from joker.solvers.block import BlockResult, BlockSolver, Outcome
 from joker.solvers.descent import Descent, Settings
-from joker.solvers.gap import Gap, certify
+from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report
 from joker.solvers.state import ExactState, FeatureState, State
@@ -17,6 +17,7 @@ __all__ = [
     "FeatureState",
     "Gap",
     "Outcome",
+    "Point",
     "Problem",
     "Reason",
     "Record",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from numbers import Integral, Real
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from joker.data import Blocks, Rows, TensorRows
 from joker.errors import InvalidParameter, StateMismatch
-from joker.runtime import hold_interrupts
+from joker.runtime import hold_interrupts, peak_bytes
 from joker.solvers.average import Average
 from joker.solvers.block import BlockSolver, Outcome
 from joker.solvers.gap import Gap, Point, certify
@@ -26,6 +26,10 @@ from joker.solvers.state import State
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
 MARKED = 2**20  # entries of which a mark is taken in one go
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
+
+Callback = Callable[[Record], bool | None]  # True asks to stop
+Tick = Callable[[], bool | None]
+Judge = Callable[[Point], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -111,31 +115,43 @@ class Descent:
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []
         self.tally = Tally()
+        self.point: Point | None = None  # what a record is of, while the callback is called
+        self.whole = True  # False when an error has left a block half visited
 
     @property
     def epoch(self) -> float:
         """Visits to a block, as a share of the number of blocks."""
         return self.steps / self.blocks.count
 
-    def run(self, callback: Callable[[Record], bool | None] | None = None) -> Report:
+    @property
+    def max_epochs(self) -> float:
+        """Epochs after which the descent ends; a problem in one block is given more than the settings say."""
+        one = self.blocks.count == 1 and self.settings.max_epochs > 0
+        return max(self.settings.max_epochs, ONE_BLOCK_EPOCHS if one else 0)
+
+    def run(self, callback: Callback | None = None, tick: Tick | None = None, judge: Judge | None = None) -> Report:
         """Descend until the gap, the epochs or the time run out.
 
-        ``callback`` gets a record after each look at the gap and may return True to stop.
-        An interrupt (Ctrl-C) takes effect between two blocks; ``run`` may then be called again.
+        ``callback`` gets a record after each look at the gap, while ``point`` is what the record is of;
+        ``tick`` is called after each block. Both may return True to stop. ``judge`` scores a point for
+        its record. An interrupt (Ctrl-C) takes effect between two blocks; ``run`` may then be called again.
         """
         started = time.perf_counter() - self.seconds
+        asked = False
         while True:
-            limit = self._limit()
+            limit = self._limit() or (Reason.ASKED if asked else None)
             if limit or self._due():
-                point, gap, reason = self._look(callback)
+                point, gap, reason = self._look(callback, judge)
                 if reason or limit:
                     return self._report(point, gap, reason or limit or Reason.ASKED)
             with hold_interrupts():
                 self.step()
             self.seconds = time.perf_counter() - started
+            asked = tick is not None and bool(tick())
 
     def step(self) -> None:
         """Visit one block."""
+        self.whole = False
         k = self.blocks.visit(self.steps)
         rows = self.blocks.rows(k)
         if self.momentum:
@@ -150,6 +166,7 @@ class Descent:
                 self.average.record(k, block, found.x, self.state)
         self.tally.add(found)
         self.steps += 1
+        self.whole = True
 
     def best(self) -> tuple[Point, Gap, Gap]:
         """The average or the last iterate, in each column the one with the smaller gap; its gap and the last one's."""
@@ -164,21 +181,21 @@ class Descent:
         return point, Gap(torch.where(better, of_mean.sums, of_last.sums)), of_last
 
     def _limit(self) -> Reason | None:
-        one = self.blocks.count == 1 and self.settings.max_epochs > 0
-        allowed = max(self.settings.max_epochs, ONE_BLOCK_EPOCHS if one else 0)
         if self.seconds >= self.settings.max_time:
             return Reason.TIME
-        return Reason.EPOCHS if self.epoch >= allowed else None
+        return Reason.EPOCHS if self.epoch >= self.max_epochs else None
 
     def _ended(self) -> bool:
         """Whether the epochs between two looks have just ended."""
         return self.steps > 0 and self.steps % (self.blocks.count * self.settings.gap_every) == 0
 
     def _due(self) -> bool:
-        """Whether it is time to look and nobody has looked yet."""
-        return self._ended() and not (self.records and self.records[-1].epoch == self.epoch)
+        """Whether it is time to look; not again where a look has just found more to do."""
+        last = self.records[-1] if self.records else None
+        looked = last is not None and last.epoch == self.epoch and last.relative_gap > self.settings.tol
+        return self._ended() and not looked
 
-    def _look(self, callback: Callable[[Record], bool | None] | None) -> tuple[Point, Gap, Reason | None]:
+    def _look(self, callback: Callback | None, judge: Judge | None) -> tuple[Point, Gap, Reason | None]:
         """Take a record; say why to stop, if there is a reason."""
         point, gap, last = self.best()
         if gap.worst <= self.settings.tol:  # a proof must not rest on an image that thousands of steps have rounded
@@ -186,39 +203,56 @@ class Descent:
             if gap.worst > self.settings.tol and self._ended():
                 self.state.image.copy_(self.state.image_of(self.state.alpha))
         if self.momentum and self._ended():
-            self.momentum.check(last.dual, self.state)
-        record = Record(self.epoch, self.seconds, gap)
-        self.records = [*(old for old in self.records if old.epoch < self.epoch), record]
-        asked = callback is not None and bool(callback(record))
-        reason = self._reason(gap.worst <= self.settings.tol, asked)
+            with hold_interrupts():
+                self.momentum.check(last.dual, self.state)
+        reason = self._reason(gap)
         if reason in (Reason.STALLED, Reason.SLOW):
             point, gap = self._afresh(point[0])
-        return point, gap, reason
+        point = (self._inside(point[0]), point[1])
+        scores = () if judge is None else tuple(judge(point))
+        record = Record(self.epoch, self.seconds, gap, scores, peak_bytes(self.state.alpha.device))
+        self.records = [*self._earlier(), record]
+        asked = callback is not None and self._show(point, callback)
+        return point, gap, reason or (Reason.ASKED if asked else None)
+
+    def _show(self, point: Point, callback: Callback) -> bool:
+        """Whether the callback asks to stop. A record that it has not seen to the end is taken again later."""
+        self.point = point
+        try:
+            return bool(callback(self.records[-1]))
+        except BaseException:
+            self.records = self._earlier()
+            raise
+        finally:
+            self.point = None
+
+    def _earlier(self) -> list[Record]:
+        return [record for record in self.records if record.epoch < self.epoch]
 
     def _afresh(self, alpha: Tensor) -> tuple[Point, Gap]:
-        y, loss = self.problem.take(slice(None))
-        alpha = loss.clamp(y, alpha)
+        alpha = self._inside(alpha)
         point = (alpha, self.state.image_of(alpha))
         return point, certify(self.state, self.problem, [point])[0]
 
-    def _reason(self, reached: bool, asked: bool) -> Reason | None:
+    def _inside(self, alpha: Tensor) -> Tensor:
+        """The nearest point of the box: an average may leave it by a rounding."""
+        y, loss = self.problem.take(slice(None))
+        return loss.clamp(y, alpha)
+
+    def _reason(self, gap: Gap) -> Reason | None:
         still = self.tally.still()
         if self.tally.outcomes[Outcome.BROKEN]:
             return Reason.BROKEN
-        if reached:
+        if gap.worst <= self.settings.tol:
             return Reason.TOLERANCE
-        if asked:
-            return Reason.ASKED
         if still:
             return Reason.STALLED
-        before = self.records[-PATIENCE].relative_gap if len(self.records) >= PATIENCE else inf
-        one = self.blocks.count == 1
-        return Reason.SLOW if one and self.records[-1].relative_gap > PROGRESS * before else None
+        gaps = [record.relative_gap for record in self._earlier()][1 - PATIENCE :]
+        slow = len(gaps) == PATIENCE - 1 and gap.worst > PROGRESS * gaps[0]
+        return Reason.SLOW if slow and self.blocks.count == 1 else None
 
     def _report(self, point: Point, gap: Gap, reason: Reason) -> Report:
-        y, loss = self.problem.take(slice(None))
-        alpha = loss.clamp(y, point[0])  # an average may leave the box by a rounding
-        return Report(alpha, point[1], gap, reason, tuple(self.records), self.tally.outcomes, self.tally.products)
+        return Report(*point, gap, reason, tuple(self.records), self.tally.outcomes, self.tally.products)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that moves, as numbers and tensors: save it with ``torch.save``."""
@@ -227,15 +261,14 @@ class Descent:
             "identity": self._identity(),
             "steps": self.steps,
             "seconds": self.seconds,
-            "records": [(record.epoch, record.seconds, record.gap.sums) for record in self.records],
+            "records": [(r.epoch, r.seconds, r.gap.sums, r.scores, r.peak_bytes) for r in self.records],
             "tally": self.tally.state_dict(),
             **{name: part.state_dict() for name, part in parts.items() if part},
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Continue from where ``saved`` was taken; ``max_epochs``, ``tol`` and ``max_time`` may differ."""
-        mine, theirs = self._identity(), saved["identity"]
-        if differing := [name for name in mine if name not in theirs or not _alike(mine[name], theirs[name])]:
+        if differing := self.differing(saved):
             raise StateMismatch(
                 f"a saved state must belong to the same problem and settings; {', '.join(differing)} differ. "
                 "Use the data, kernel and settings it began with."
@@ -245,8 +278,21 @@ class Descent:
             if part:
                 part.load_state_dict(saved[name])
         self.steps, self.seconds = saved["steps"], saved["seconds"]
-        self.records = [Record(epoch, seconds, Gap(sums)) for epoch, seconds, sums in saved["records"]]
+        place = self.state.alpha.device
+        self.records = [Record(epoch, s, Gap(sums.to(place)), *rest) for epoch, s, sums, *rest in saved["records"]]
         self.tally.load_state_dict(saved["tally"])
+
+    def differing(self, saved: dict[str, Any]) -> list[str]:
+        """Return in what the problem and settings of a saved state differ from those of this descent."""
+        mine, theirs = self._identity(), saved["identity"]
+        return [name for name in mine if name not in theirs or not _alike(mine[name], theirs[name])]
+
+    def start_at(self, alpha: Tensor) -> None:  # (n, t)
+        """Begin at the point of the box that is nearest to ``alpha``, before the first step."""
+        self.state.alpha.copy_(self._inside(alpha.to(self.state.alpha)))
+        self.state.image.copy_(self.state.image_of(self.state.alpha))
+        if self.momentum:
+            self.momentum = Momentum(self.state, self.blocks.count)
 
     def _identity(self) -> dict[str, Any]:
         """What a saved state must share with the solve that continues it."""

@@ -80,4 +80,5 @@ class Momentum:
         """Take over saved ones."""
         self.alpha.copy_(saved["alpha"])
         self.image.copy_(saved["image"])
-        self.theta, self.dual = saved["theta"], saved["dual"]
+        dual = saved["dual"]
+        self.theta, self.dual = saved["theta"], None if dual is None else dual.to(self.alpha.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from math import inf, isnan
 from typing import Any
 
 import torch
@@ -33,11 +34,31 @@ class Record:
     epoch: float  # visits to a block, as a share of the number of blocks
     seconds: float
     gap: Gap
+    scores: tuple[float, ...] = ()  # on rows that are not trained on, where there are any; higher is better
+    peak_bytes: int | None = None  # the most memory held so far
 
     @property
     def relative_gap(self) -> float:
         """That of the worst column."""
         return self.gap.worst
+
+    @property
+    def score(self) -> float | None:
+        """The best of the scores; None where there are none."""
+        return max((-inf if isnan(score) else score for score in self.scores), default=None)
+
+    def entry(self, columns: slice = slice(None), score: float | None = None) -> dict[str, Any]:
+        """The record of some columns as plain numbers; the objectives are summed, the gap is the worst one's."""
+        gap = Gap(self.gap.sums[:, columns])
+        return {
+            "epoch": self.epoch,
+            "seconds": self.seconds,
+            "primal": float(gap.primal.sum()),
+            "dual": -float(gap.dual.sum()),
+            "gap": gap.worst,
+            **({} if score is None else {"validation_score": score}),
+            "peak_bytes": self.peak_bytes,
+        }
 
 
 class Tally:

@@ -1,0 +1,106 @@
+"""Where a fit stands, in a file from which it can go on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from joker.callbacks.base import Callback
+from joker.callbacks.run import Run
+from joker.errors import InvalidFile, InvalidParameter, StateMismatch
+
+FORMAT = "joker checkpoint 1"
+
+
+@dataclass
+class Checkpoint(Callback):
+    """Save the fit every few epochs and at its end, also at Ctrl-C, and go on from there the next time.
+
+    A fit that goes on gives the model that it would have given uninterrupted, bit for bit on the same
+    machine. The data and all settings but ``max_epochs``, ``tol`` and ``max_time`` must be the same, so
+    ``random_state`` must be a number. The file holds numbers only; reading one runs no code of it.
+
+    Parameters
+    ----------
+    path : path
+        The file. It is replaced in one go: what is there is always a whole checkpoint.
+    every : int
+        Epochs between two saves.
+    resume : bool
+        Whether to go on from the file if it is there. False begins anew and replaces it.
+    """
+
+    path: str | os.PathLike[str]
+    every: int = 1
+    resume: bool = True
+    _saved: float = field(default=0.0, init=False, repr=False, compare=False)  # the epoch of the last save
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.every, Integral) or isinstance(self.every, bool) or self.every < 1:
+            raise InvalidParameter(f"every must be a whole number of at least 1; got {self.every!r}. Use every=1.")
+
+    def start(self, run: Run) -> None:
+        path = Path(self.path)
+        if not path.parent.is_dir():
+            raise InvalidFile(f"path must be in a folder that is there; {str(path.parent)!r} is not. Make it first.")
+        if self.resume and path.exists():
+            self._continue(run, path)
+        self._saved = run.epoch
+
+    def epoch(self, run: Run) -> None:
+        if run.epoch >= self._saved + self.every:
+            self._save(run)
+
+    def end(self, run: Run) -> None:
+        if run.whole and run.epoch > self._saved:
+            self._save(run)
+
+    def _save(self, run: Run) -> None:
+        path = Path(self.path)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            torch.save({"format": FORMAT, "run": run.state_dict()}, part)
+            os.replace(part, path)
+        except (OSError, RuntimeError) as error:  # torch has an error of its own for a full disk
+            raise InvalidFile(
+                f"a checkpoint must be in a place with room for it; {path} cannot be written: {error}. "
+                "Use another path, or make room."
+            ) from error
+        finally:
+            part.unlink(missing_ok=True)
+        self._saved = run.epoch
+
+    def _continue(self, run: Run, path: Path) -> None:
+        saved = read(path, run.device)
+        try:
+            run.load_state_dict(saved)
+        except StateMismatch as error:
+            raise StateMismatch(
+                f"{path}: {error} Or remove the file, or use Checkpoint(..., resume=False), to begin anew. "
+                "Where random_state is not a number, each fit draws its own seed."
+            ) from error
+
+
+def read(path: Path, device: torch.device) -> dict[str, Any]:
+    """Return what a checkpoint holds, without running any code of it."""
+    if not zipfile.is_zipfile(path):
+        raise InvalidFile(_refusal(path, "it cannot be read or is of another kind"))
+    try:
+        saved = torch.load(path, map_location=device, weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
+        raise InvalidFile(_refusal(path, "it is damaged or of another kind")) from error
+    if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+        raise InvalidFile(_refusal(path, "it is of another kind"))
+    found: dict[str, Any] = saved["run"]
+    return found
+
+
+def _refusal(path: Path, found: str) -> str:
+    return f"a checkpoint must be a whole file of joker.callbacks.Checkpoint; {path}: {found}. Remove it to begin anew."

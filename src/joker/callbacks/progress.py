@@ -1,0 +1,109 @@
+"""One line on the terminal that tells how far a fit has come."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from joker.callbacks.base import Callback
+from joker.callbacks.run import Run
+from joker.runtime import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PAUSE = 0.1  # seconds between two changes of the line: as often as the eye can follow
+
+
+@dataclass
+class Progress(Callback):
+    """A live line with the epoch, the gap, the validation score, the time left and the peak memory.
+
+    The line moves within an epoch too. At the end it gives way to one line with the outcome. Where
+    standard error is not a terminal (a log file, a notebook), that last line is all there is.
+
+    Parameters
+    ----------
+    console : rich.console.Console, optional
+        Where to write; standard error by default.
+    """
+
+    console: Console | None = None
+    _out: Any = field(default=None, init=False, repr=False, compare=False)
+    _bar: Any = field(default=None, init=False, repr=False, compare=False)
+    _next: float = field(default=0.0, init=False, repr=False, compare=False)
+    _pace: _Pace | None = field(default=None, init=False, repr=False, compare=False)
+
+    def start(self, run: Run) -> None:
+        from rich.console import Console
+
+        self._out = self.console or Console(stderr=True)
+        self._pace = _Pace(run.epoch, time.monotonic())
+        self._next = 0.0
+        if self._out.is_terminal:
+            self._bar = _bar(self._out)
+            self._bar.start()
+            self._bar.add_task(run.title, total=run.max_epochs, facts="")
+            self._move(run)
+
+    def step(self, run: Run) -> None:
+        if self._bar and time.monotonic() >= self._next:
+            self._move(run)
+
+    def epoch(self, run: Run) -> None:
+        if self._bar:
+            self._move(run)
+
+    def end(self, run: Run) -> None:
+        if self._bar:
+            self._bar.stop()
+        if self._out:
+            self._out.print(f"{run.title}: {', '.join(_facts(run))}. {run.reason}", markup=False, highlight=False)
+        self._out = self._bar = None
+
+    def _move(self, run: Run) -> None:
+        facts = _facts(run)
+        if self._pace and (left := self._pace.left(run)):
+            facts.append(f"at most {left} left")
+        self._bar.update(self._bar.task_ids[0], completed=run.epoch, facts=", ".join(facts))
+        self._bar.refresh()
+        self._next = time.monotonic() + PAUSE
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """When a fit was where, to say when it will have arrived."""
+
+    epoch: float
+    moment: float
+
+    def left(self, run: Run) -> timedelta | None:
+        """The time to the last epoch or to the time limit, if the pace stays as it is."""
+        done, spent = run.epoch - self.epoch, time.monotonic() - self.moment
+        if done <= 0:
+            return None
+        seconds = min(spent * (run.max_epochs - run.epoch) / done, run.max_time - run.seconds)
+        return timedelta(seconds=max(0, round(seconds)))
+
+
+def _bar(out: Any) -> Any:
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = [TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[facts]}")]
+    return Bar(*columns, console=out, transient=True, auto_refresh=False)
+
+
+def _facts(run: Run) -> list[str]:
+    """What is known of a fit, in words."""
+    facts = [f"epoch {run.epoch:.3g} of {run.max_epochs:g}", f"{run.seconds:.1f} s"]
+    if run.record is None:
+        return facts
+    facts.append(f"gap {run.record.relative_gap:.1e}")
+    if run.score is not None:
+        facts.append(f"score {run.score:.4g}")
+    if run.record.peak_bytes is not None:
+        facts.append(f"{format_bytes(run.record.peak_bytes)} at peak")
+    return facts

@@ -1,0 +1,83 @@
+"""Callbacks that end a fit: when the score no longer rises, or when the time is up."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from numbers import Integral, Real
+
+from joker.callbacks.base import Answer, Callback
+from joker.callbacks.run import Run
+from joker.errors import InvalidParameter
+
+
+@dataclass
+class EarlyStopping(Callback):
+    """Stop when the score on held-out rows no longer rises; the fit returns the machine that scored best.
+
+    Parameters
+    ----------
+    patience : int
+        Epochs without a higher score after which to stop.
+    min_delta : float
+        By how much a score must exceed those before it to count as higher.
+    """
+
+    needs_score = True
+
+    patience: int = 3
+    min_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.patience, Integral) or isinstance(self.patience, bool) or self.patience < 1:
+            raise InvalidParameter(
+                f"patience must be a whole number of at least 1; got {self.patience!r}. Use for example patience=3."
+            )
+        if not isinstance(self.min_delta, Real) or not self.min_delta >= 0:
+            raise InvalidParameter(f"min_delta must be a number of at least 0; got {self.min_delta!r}. Use 0.0.")
+
+    def start(self, run: Run) -> None:
+        if not run.scored:
+            raise InvalidParameter(
+                "EarlyStopping must have rows to score on; this run has no judge. Give Run(training, judge=...) one."
+            )
+
+    def epoch(self, run: Run) -> Answer:
+        # Counted from the records each time, so that a fit that is continued stops where it would have.
+        scores = [-inf if record.score is None else record.score for record in run.fresh]
+        if scores[-1] > max(scores[:-1], default=-inf) or len(scores) == 1:
+            run.keep()
+        best, waited = -inf, 0
+        for score in scores:
+            best, waited = (score, 0) if score > best + self.min_delta else (best, waited + 1)
+        epochs = "epoch" if self.patience == 1 else f"{self.patience} epochs"
+        return waited >= self.patience and f"The validation score has not risen for {epochs}."
+
+
+@dataclass
+class TimeLimit(Callback):
+    """Stop at the end of the first block after some time; the time for callbacks and scores counts.
+
+    Parameters
+    ----------
+    seconds : float
+        How long the fit may take. A fit that is continued has all of it again.
+    """
+
+    seconds: float
+    _until: float = field(default=inf, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.seconds, Real) and not isinstance(self.seconds, bool)
+        if not number or not self.seconds > 0 or not isfinite(self.seconds):
+            raise InvalidParameter(f"seconds must be a positive number; got {self.seconds!r}. Use for example 60.")
+
+    def start(self, run: Run) -> None:
+        self._until = time.monotonic() + self.seconds
+
+    def step(self, run: Run) -> Answer:
+        return time.monotonic() >= self._until and "The time allowed was used up."
+
+    def epoch(self, run: Run) -> Answer:
+        return self.step(run)
