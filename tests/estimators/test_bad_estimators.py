@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import joker
+from joker.callbacks import TimeLimit
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 
 X = np.random.default_rng(0).normal(size=(30, 2))
@@ -41,6 +42,23 @@ PARAMETERS: list[tuple[type[Any], dict[str, Any], type[Exception], str]] = [
     (joker.KernelRidge, {"momentum": "yes"}, InvalidParameter, "momentum must be"),
     (joker.KernelRidge, {"fit_intercept": "no"}, InvalidParameter, "fit_intercept must be True or False"),
     (joker.KernelRidge, {"lam": [1.0, 2.0], "validation_fraction": 1.5}, InvalidParameter, "validation_fraction must"),
+    (joker.KernelRidge, {"early_stopping": "acuracy"}, InvalidParameter, "early_stopping .*Did you mean 'accuracy'"),
+    (joker.KernelRidge, {"early_stopping": 1}, InvalidParameter, "early_stopping must be False, True"),
+    (joker.KernelRidge, {"early_stopping": None}, InvalidParameter, "early_stopping must be False, True"),
+    (joker.KernelRidge, {"early_stopping": lambda *_: [1, 2]}, InvalidParameter, "returns a number; got list"),
+    (
+        joker.KernelRidge,
+        {"early_stopping": True, "validation_fraction": 0},
+        InvalidParameter,
+        "validation_fraction must",
+    ),
+    (joker.KernelRidge, {"warm_start": "yes"}, InvalidParameter, "warm_start must be True or False"),
+    (joker.KernelRidge, {"verbose": 2}, InvalidParameter, "verbose must be 0"),
+    (joker.KernelRidge, {"verbose": "loud"}, InvalidParameter, "verbose must be 0"),
+    (joker.KernelRidge, {"callbacks": TimeLimit(9)}, InvalidParameter, "callbacks must be None or a sequence"),
+    (joker.KernelRidge, {"callbacks": "abc"}, InvalidParameter, "callbacks must be None or a sequence"),
+    (joker.KernelRidge, {"callbacks": [TimeLimit]}, InvalidParameter, r"Use TimeLimit\(\.\.\.\), with parentheses"),
+    (joker.KernelRidge, {"callbacks": [print]}, InvalidParameter, "Derive yours from it"),
     (joker.KernelRidge, {"device": "gpu"}, UnknownName, "device must name"),
     (joker.KernelRidge, {"dtype": "float16"}, UnknownName, "dtype must be one of"),
     (joker.KernelRidge, {"memory": "lots"}, InvalidParameter, "memory must be"),

@@ -39,7 +39,7 @@ class Run:
     judge : callable, optional
         Gives the scores of a machine on rows that are not trained on; higher is better.
     model : callable, optional
-        Makes a fitted estimator of a machine and the scores it got.
+        Makes a fitted estimator of a result.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Run:
         *,
         title: str = "fit",
         judge: Judge | None = None,
-        model: Callable[[Machine, Record], Any] | None = None,
+        model: Callable[[Result], Any] | None = None,
     ) -> None:
         self.training, self.title = training, title
         self.reason: str | None = None
@@ -117,7 +117,10 @@ class Run:
 
     def model(self) -> Any:
         """Return an estimator fitted with the present machine, that of the best λ of a path; None without one."""
-        return None if self._model is None else self._model(self.training.machine(self._weights()), self.records[-1])
+        if self._model is None:
+            return None
+        machine = self.training.machine(self._weights())
+        return self._model(Result(machine, self.records[-1], self.records, "The fit is under way."))
 
     def keep(self) -> None:
         """Let the fit return the present machine, unless a later one is kept. For use in ``epoch``."""

@@ -51,7 +51,7 @@ class EarlyStopping(Callback):
         best, waited = -inf, 0
         for score in scores:
             best, waited = (score, 0) if score > best + self.min_delta else (best, waited + 1)
-        epochs = "epoch" if self.patience == 1 else f"{self.patience} epochs"
+        epochs = "an epoch" if self.patience == 1 else f"{self.patience} epochs"
         return waited >= self.patience and f"The validation score has not risen for {epochs}."
 
 

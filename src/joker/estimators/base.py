@@ -14,36 +14,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from joker import kernels
+from joker.callbacks import Callback, Result, Run, descend
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import parameters
 from joker.estimators.path import Path
+from joker.estimators.sample import Sample
+from joker.estimators.scoring import Judge, Scorer, scorer_of
+from joker.estimators.warm import Marks, Warm, seed_of
+from joker.estimators.watchers import watchers
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.runtime import parse_device
-from joker.solvers import Record, Report, Settings
+from joker.solvers import Settings
 from joker.training import prepare
 
 FLOATS = [np.float64, np.float32]
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows with their targets, coded as numbers."""
-
-    x: NDArray[Any]  # (n, d)
-    y: NDArray[np.float64]  # (n, t)
-    w: NDArray[np.float64] | None = None  # (n,)
-
-    def take(self, rows: NDArray[np.intp]) -> Sample:
-        """Return some of the rows."""
-        return Sample(self.x[rows], self.y[rows], None if self.w is None else self.w[rows])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -62,10 +52,14 @@ class KernelEstimator(BaseEstimator):
     averaging: bool = True
     momentum: bool = False
     fit_intercept: bool = True
+    early_stopping: bool | str | Scorer = False
     validation_fraction: float = 0.1
+    warm_start: bool = False
     device: str | torch.device | None = None
     dtype: str | torch.dtype = "auto"
     memory: int | str = "256MiB"
+    callbacks: Sequence[Callback] | None = None
+    verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
     @property
@@ -119,6 +113,10 @@ class KernelEstimator(BaseEstimator):
         """What the targets are moved by before the fit and the predictions after it."""
         return np.zeros(sample.y.shape[1])
 
+    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:  # (n, t)
+        """The targets as a user gave them."""
+        raise NotImplementedError
+
     def _checked_loss(self, task: str, elsewhere: str) -> Loss:
         loss = self._loss()
         if loss.frame.task != task:
@@ -133,37 +131,43 @@ class KernelEstimator(BaseEstimator):
 
     def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
-        self.__dict__.pop("path_", None)  # of an earlier fit
+        before = self._forget()
         lams = parameters.penalties(self.lam)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if held is None and np.ndim(self.lam):
-            sample, held = self._hold_out(sample, strata, seed)
+        scorer = scorer_of(self.early_stopping)
+        callbacks = watchers(self.callbacks, self.verbose, self.early_stopping)
+        seed = seed_of(self.random_state, before)
+        if held is None and (np.ndim(self.lam) or any(callback.needs_score for callback in callbacks)):
+            sample, held = sample.hold_out(parameters.fraction(self.validation_fraction), strata, seed)
         self._constant = parameters.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
-        t = sample.y.shape[1]
         training = self._training(sample, lams, seed, place)
-        machine, report = training.run()
         self.bandwidth_ = training.kernel.bandwidth
-        self.stop_reason_ = report.reason.value
-        if held is None:
-            self._take(machine, report, lams, 0, t)
-            return
-        scores = self._scores(machine, held, len(lams))
-        models = tuple(copy.copy(self)._take(machine, report, lams, i, t) for i in range(len(lams)))
-        path = Path(np.array(lams), scores, models)
-        self._take(machine, report, lams, path.best, t)
-        self.path_ = path
+        marks = Marks.of(sample, lams, training) if self.warm_start else None
+        if before and marks:
+            before.lead(training, marks)
+        judge = None if held is None else Judge(self, held, lams, scorer)
+        t = sample.y.shape[1]
+        run = Run(training, title=type(self).__name__, judge=judge, model=lambda r: copy.copy(self)._choose(r, lams, t))
+        self._choose(descend(run, callbacks), lams, t)
+        if marks:
+            self._warm = Warm(seed, marks, training.descent.state_dict())
 
-    def _hold_out(self, sample: Sample, strata: NDArray[Any] | None, seed: int) -> tuple[Sample, Sample]:
-        rows = np.arange(len(sample.x))
-        share = parameters.fraction(self.validation_fraction)
-        kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
-        if sample.w is not None and not (sample.w[kept].any() and sample.w[held].any()):
-            raise InvalidData(
-                "the rows held out to choose lam, and the others, must not all have zero weight. "
-                "Use another validation_fraction or random_state, or give fit an eval_set."
-            )
-        return sample.take(np.sort(kept)), sample.take(np.sort(held))
+    def _forget(self) -> Warm | None:
+        """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
+        self.__dict__.pop("path_", None)
+        before = self.__dict__.pop("_warm", None)
+        return before if parameters.flag("warm_start", self.warm_start) else None
+
+    def _choose(self, result: Result, lams: list[float], t: int) -> Self:
+        """Become the model of the best λ; keep them all where rows were held out."""
+        self.stop_reason_ = result.reason
+        if not result.record.scores:
+            return self._become(result, lams, 0, t)
+        models = tuple(copy.copy(self)._become(result, lams, i, t) for i in range(len(lams)))
+        path = Path(np.array(lams), np.array(result.record.scores), models)
+        self._become(result, lams, path.best, t)
+        self.path_ = path
+        return self
 
     def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Any:
         """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
@@ -202,23 +206,18 @@ class KernelEstimator(BaseEstimator):
         columns = torch.as_tensor(y - self._offset).to(like)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
-    def _scores(self, machine: Machine, held: Sample, repeats: int) -> NDArray[np.float64]:  # (L,)
-        """Minus the mean loss of each λ on held-out rows."""
-        f = self._evaluate(machine, held.x).double().cpu()
-        y = self._columns(held.y, repeats, f)
-        losses = self._loss_of_columns(repeats, f.device).value(y.expand_as(f), f).numpy()
-        mean: NDArray[np.float64] = np.average(losses, axis=0, weights=held.w)
-        scores: NDArray[np.float64] = -mean.reshape(repeats, -1).mean(axis=1)
-        return scores
+    def _become(self, result: Result, lams: list[float], i: int, t: int) -> Self:
+        """Become the model of the i-th λ, of the t columns that belong to it, with its history."""
+        columns = slice(i * t, (i + 1) * t)
+        self.history_ = [r.entry(columns, r.scores[i] if r.scores else None) for r in result.records]
+        self.gap_ = result.record.entry(columns)["gap"]
+        self.n_iter_ = max(1, math.ceil(result.record.epoch))
+        return self._take(result.machine, lams, i, t)
 
-    def _take(self, machine: Machine, report: Report, lams: list[float], i: int, t: int) -> Self:
-        """Become the model of the i-th λ, of the t columns that belong to it."""
-        start, stop = i * t, (i + 1) * t
-        self._machine = machine.columns(start, stop)
+    def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self:
+        """Predict with the t columns of a machine that belong to the i-th λ."""
+        self._machine = machine.columns(i * t, (i + 1) * t)
         self.lam_ = lams[i]
-        self.history_ = [_entry(record, slice(start, stop)) for record in report.records]
-        self.gap_ = self.history_[-1]["gap"]
-        self.n_iter_ = max(1, math.ceil(report.records[-1].epoch))
         constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
         self.intercept_ = self._shaped((constant + self._offset)[None])[0]
         return self
@@ -234,18 +233,6 @@ class KernelEstimator(BaseEstimator):
         f: NDArray[Any] = self._evaluate(self._machine, self._check_rows(X, reset=False)).cpu().numpy()
         f += self._offset
         return f
-
-
-def _entry(record: Record, columns: slice) -> dict[str, float]:
-    """A record of one model as plain numbers."""
-    gap = record.gap
-    return {
-        "epoch": record.epoch,
-        "seconds": record.seconds,
-        "primal": float(gap.primal[columns].sum()),
-        "dual": -float(gap.dual[columns].sum()),
-        "gap": float(gap.relative[columns].nan_to_num(nan=math.inf).max()),
-    }
 
 
 def as_array(data: Any) -> Any:

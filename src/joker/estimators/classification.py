@@ -16,8 +16,9 @@ from sklearn.utils.validation import column_or_1d
 
 from joker import losses
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.estimators.base import KernelEstimator, Sample, as_array, check_pair, check_weights, place_of
+from joker.estimators.base import KernelEstimator, as_array, check_pair, check_weights, place_of
 from joker.estimators.documentation import documented
+from joker.estimators.sample import Sample
 from joker.losses import Loss
 
 ClassWeight = Mapping[Any, float] | str | None
@@ -47,7 +48,8 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         sample_weight : array of shape (n,), optional
             How much each row counts; 2 is the row twice, 0 leaves it out.
         eval_set : pair (X, y), optional
-            Rows to choose λ on; without it some rows of X are held out where ``lam`` is a sequence.
+            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
+            stop early.
         """
         self._checked_loss("classification", "KernelRegressor")
         place = place_of(X, self.device)
@@ -71,10 +73,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X: that with the largest decision function."""
-        f = self._decide(X)
-        codes = (f[:, 0] > 0).astype(np.intp) if len(self.classes_) == 2 else f.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[codes]
-        return found
+        return self._classes_of(self._decide(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -90,6 +89,14 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         classes = np.arange(len(self.classes_))
         columns = classes[1:] if len(classes) == 2 else classes
         return np.where(codes[:, None] == columns, 1.0, -1.0)
+
+    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
+        return self._classes_of(y)  # the signs of a class are largest where it is
+
+    def _classes_of(self, f: NDArray[Any]) -> NDArray[Any]:  # (n, t)
+        codes = (f[:, 0] > 0).astype(np.intp) if len(self.classes_) == 2 else f.argmax(axis=1)
+        found: NDArray[Any] = self.classes_[codes]
+        return found
 
     def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         if len(odd := np.setdiff1d(y, self.classes_)):

@@ -38,17 +38,32 @@ fit_intercept : bool
     Whether to add an intercept: the weight of a feature that is always 1, penalised by λ/2 times its
     square like every other weight. A regressor first moves the targets by their weighted mean, so that
     a large offset costs nothing.
+early_stopping : bool, str or callable
+    Whether to stop when a score on held-out rows has not risen for three epochs, and to return the model of the
+    best epoch (and of the best λ of a path). True is minus the mean loss; else the name of a scikit-learn
+    scorer, such as ``"accuracy"``, or a function of a fitted estimator, X and y. A scorer gets the held-out rows that
+    have a weight, without their weights. See :class:`joker.callbacks.EarlyStopping` for another patience.
 validation_fraction : float
-    The share of rows to hold out where ``lam`` is a sequence and ``fit`` is given no ``eval_set``.
-    They are not trained on.
+    The share of rows to hold out where ``lam`` is a sequence or the fit is to stop early, and ``fit`` is given no
+    ``eval_set``. They are not trained on.
+warm_start : bool
+    Whether to go on from the fit before. With the same data and settings up to ``max_epochs`` further epochs are run:
+    3 and then 2 give what 5 give. With the same rows, kernel and columns, but other targets, weights, loss or
+    λ, the fit begins with the old α; else anew. Keeps the state of the solve in the estimator.
 device : str, torch.device or None
     Where to compute; None is where X lies if it is a tensor, else the CPU.
 dtype : {"auto", "float32", "float64"}
     What to compute in; ``"auto"`` is float64 where the problem fits one block, else float32.
 memory : int or str
     Scratch space for tiles, such as ``"500MB"``.
+callbacks : sequence of Callback or None
+    What is to watch the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``, ``EarlyStopping``,
+    ``Progress`` or your own. Those of scikit-learn 1.9 go to ``set_callbacks``.
+verbose : {0, 1}
+    1 shows a progress line on a terminal, and a line at the end elsewhere.
 random_state : int, RandomState or None
-    Seeds features, blocks, the bandwidth's sample and the held-out rows.
+    Seeds features, blocks, the bandwidth's sample and the held-out rows. A warm start keeps the seed of the fit
+    before where this is not a number.
 
 Attributes
 ----------
@@ -64,14 +79,17 @@ gap_ : float
     The relative duality gap of the model's worst column: how far at most, as a share of the
     objective, from the best there is.
 n_iter_ : int
-    Passes over the rows.
+    Passes over the rows, up to the model: with early stopping, those of the best epoch.
 history_ : list of dict
-    ``epoch``, ``seconds``, ``primal`` and ``dual`` (bounds on the optimum of the objective over λ, from
-    above and below, all columns together) and ``gap`` (relative, worst column).
+    For every epoch that was run: ``epoch``, ``seconds``, ``primal`` and ``dual`` (bounds on the optimum of the
+    objective over λ, from above and below, all columns together), ``gap`` (relative, worst column),
+    ``validation_score`` (of this λ, where rows are held out) and ``peak_bytes`` (the most memory held so far, by
+    torch on a card, else by the process).
 stop_reason_ : str
     Why the solve ended.
 path_ : Path
-    After a path or with ``eval_set``: ``lam``, ``scores``, a fitted estimator for each λ in ``models``.
+    Where rows are held out (a path, early stopping) or with ``eval_set``: ``lam``, ``scores``, a fitted estimator
+    for each λ in ``models``.
 n_features_in_ : int
     The number of inputs d.
 feature_names_in_ : ndarray of str

@@ -18,7 +18,7 @@ class Path:
     lam : ndarray of shape (L,)
         The values of λ, in the order given.
     scores : ndarray of shape (L,)
-        Minus the mean loss on the held-out rows; higher is better.
+        On the held-out rows; higher is better. Minus the mean loss, unless ``early_stopping`` names a scorer.
     models : tuple of L estimators
         A fitted estimator for each λ, ready to predict.
     """
@@ -30,7 +30,8 @@ class Path:
     @property
     def best(self) -> int:
         """Where the best score is; of equal scores, that with the largest λ."""
-        return int(max(range(len(self.lam)), key=lambda i: (self.scores[i], self.lam[i])))
+        scores = np.nan_to_num(self.scores, nan=-np.inf)
+        return int(max(range(len(self.lam)), key=lambda i: (scores[i], self.lam[i])))
 
     def predict(self, X: Any) -> list[NDArray[Any]]:
         """Return the predictions of each model in turn."""

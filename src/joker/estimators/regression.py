@@ -14,8 +14,9 @@ from sklearn.metrics import d2_pinball_score
 
 from joker import losses
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators.base import KernelEstimator, Sample, check_pair, check_weights, place_of
+from joker.estimators.base import KernelEstimator, check_pair, check_weights, place_of
 from joker.estimators.documentation import documented
+from joker.estimators.sample import Sample
 from joker.losses import Loss
 
 
@@ -35,7 +36,8 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         sample_weight : array of shape (n,), optional
             How much each row counts; 2 is the row twice, 0 leaves it out.
         eval_set : pair (X, y), optional
-            Rows to choose λ on; without it some rows of X are held out where ``lam`` is a sequence.
+            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
+            stop early.
         """
         self._checked_loss("regression", "KernelClassifier")
         place = place_of(X, self.device)
@@ -58,6 +60,9 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:  # (n, t)
         return y.reshape(len(y), -1).astype(np.float64)
+
+    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
+        return self._shaped(y)
 
     def _centre(self, sample: Sample) -> NDArray[np.float64]:
         # The intercept is penalised; moved to the mean, the targets need only a small one.
@@ -328,3 +333,6 @@ class KernelQuantile(BaseRegressor):
             )
         self._ravel = False
         return np.tile(coded, (1, len(self._levels)))
+
+    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
+        return y[:, 0] if self._several else super()._decoded(y)

@@ -1,0 +1,40 @@
+"""Rows with their targets, as the estimators pass them on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from joker.errors import InvalidData
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows with their targets, coded as numbers."""
+
+    x: NDArray[Any]  # (n, d)
+    y: NDArray[np.float64]  # (n, t)
+    w: NDArray[np.float64] | None = None  # (n,)
+
+    def take(self, rows: NDArray[np.intp]) -> Sample:
+        """Return some of the rows."""
+        return Sample(self.x[rows], self.y[rows], None if self.w is None else self.w[rows])
+
+    def hold_out(self, share: float, strata: NDArray[Any] | None, seed: int) -> tuple[Sample, Sample]:
+        """Return the rows to train on and a share of the rows to score on, as large in every stratum."""
+        rows = np.arange(len(self.y))
+        kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+        if self.w is not None and not (self.w[kept].any() and self.w[held].any()):
+            raise InvalidData(
+                "the rows held out to choose lam or the epoch, and the others, must not all have zero weight. "
+                "Use another validation_fraction or random_state, or give fit an eval_set."
+            )
+        return self.take(np.sort(kept)), self.take(np.sort(held))
+
+    def weighty(self) -> Sample:
+        """Return the rows that have a weight."""
+        return self if self.w is None else self.take(np.flatnonzero(self.w))

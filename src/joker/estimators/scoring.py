@@ -1,0 +1,86 @@
+"""How well a machine does on rows that it is not trained on."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from difflib import get_close_matches
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from joker.errors import InvalidParameter
+from joker.estimators.sample import Sample
+from joker.models import Machine
+
+if TYPE_CHECKING:
+    from joker.estimators.base import KernelEstimator
+
+Scorer = Callable[[Any, Any, Any], float]  # estimator, X, y
+
+
+def scorer_of(early_stopping: object) -> Scorer | None:
+    """Return what is to score; None is the loss."""
+    if isinstance(early_stopping, bool | np.bool_):
+        return None
+    if callable(early_stopping) and not isinstance(early_stopping, type):
+        return early_stopping
+    names = get_scorer_names()
+    if early_stopping in names:
+        found: Scorer = get_scorer(early_stopping)
+        return found
+    close = get_close_matches(str(early_stopping), names, n=1)
+    raise InvalidParameter(
+        "early_stopping must be False, True (the loss), the name of a scikit-learn scorer or a function of estimator, "
+        f"X and y; got {early_stopping!r}. " + (f"Did you mean {close[0]!r}?" if close else "Use True.")
+    )
+
+
+class Judge:
+    """Scores the machine of all λ on held-out rows with one prediction; higher is better.
+
+    Parameters
+    ----------
+    model : KernelEstimator
+        Whose machine it is.
+    held : Sample
+        The held-out rows.
+    lams : list of float
+        The values of λ, each with as many columns of the machine as the sample has.
+    scorer : callable, optional
+        Gets a fitted estimator, the held-out rows that have a weight, and their targets. The default is
+        minus the weighted mean of the loss.
+    """
+
+    def __init__(self, model: KernelEstimator, held: Sample, lams: list[float], scorer: Scorer | None) -> None:
+        self.model, self.lams, self.scorer = model, lams, scorer
+        self.held = held if scorer is None else held.weighty()
+        self.targets = None if scorer is None else model._decoded(self.held.y)
+
+    def __call__(self, machine: Machine) -> list[float]:
+        """Return the score of each λ."""
+        f = self.model._evaluate(machine, self.held.x).double().cpu()
+        if self.scorer is None:
+            y = self.model._columns(self.held.y, len(self.lams), f)
+            loss = self.model._loss_of_columns(len(self.lams), f.device)
+            means = np.average(loss.value(y.expand_as(f), f).numpy(), axis=0, weights=self.held.w)
+            return [-float(mean) for mean in means.reshape(len(self.lams), -1).mean(axis=1)]
+        return [self._score(machine, i, f.numpy()) for i in range(len(self.lams))]
+
+    def _score(self, machine: Machine, i: int, f: NDArray[Any]) -> float:
+        assert self.scorer is not None
+        t = self.held.y.shape[1]
+        model = copy.copy(self.model)._take(machine, self.lams, i, t)
+        model.__dict__.pop("feature_names_in_", None)  # the rows have lost theirs
+        decide, known = model._decide, f[:, i * t : (i + 1) * t] + self.model._offset
+        model.__dict__["_decide"] = lambda X: known.copy() if X is self.held.x else decide(X)
+        score = self.scorer(model, self.held.x, self.targets)
+        if not isinstance(score, Real):
+            raise InvalidParameter(
+                f"early_stopping must be a scorer that returns a number; got {type(score).__name__}. "
+                "Use one value, such as a mean."
+            )
+        return float(score)
