@@ -60,14 +60,15 @@ class Progress(Callback):
         if self._bar:
             self._bar.stop()
         if self._out:
-            self._out.print(f"{run.title}: {', '.join(_facts(run))}. {run.reason}", markup=False, highlight=False)
+            facts = [f"{run.seconds:.1f} s", *_facts(run)]
+            line = f"{run.title}: epoch {run.epoch:.3g} of {run.max_epochs:g}, {', '.join(facts)}. {run.reason}"
+            self._out.print(line, markup=False, highlight=False, soft_wrap=True)
         self._out = self._bar = None
 
     def _move(self, run: Run) -> None:
-        facts = _facts(run)
-        if self._pace and (left := self._pace.left(run)):
-            facts.append(f"at most {left} left")
-        self._bar.update(self._bar.task_ids[0], completed=run.epoch, facts=", ".join(facts))
+        left = self._pace.left(run) if self._pace else None
+        facts = [f"{run.epoch:.3g}/{run.max_epochs:g}", *([] if left is None else [f"≤ {left} left"]), *_facts(run)]
+        self._bar.update(self._bar.task_ids[0], completed=run.epoch, facts="  ".join(facts))
         self._bar.refresh()
         self._next = time.monotonic() + PAUSE
 
@@ -92,16 +93,15 @@ def _bar(out: Any) -> Any:
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = [TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[facts]}")]
+    columns = [TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[facts]}")]
     return Bar(*columns, console=out, transient=True, auto_refresh=False)
 
 
 def _facts(run: Run) -> list[str]:
     """What is known of a fit, in words."""
-    facts = [f"epoch {run.epoch:.3g} of {run.max_epochs:g}", f"{run.seconds:.1f} s"]
     if run.record is None:
-        return facts
-    facts.append(f"gap {run.record.relative_gap:.1e}")
+        return []
+    facts = [f"gap {run.record.relative_gap:.1e}"]
     if run.score is not None:
         facts.append(f"score {run.score:.4g}")
     if run.record.peak_bytes is not None:
