@@ -1,7 +1,6 @@
 """Early stopping: the best epoch is returned, and everything that is said of the model is said of that epoch."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -57,7 +56,7 @@ def test_rows_are_held_out_where_none_are_given(labels) -> None:
 
 
 @pytest.mark.parametrize("n_features", [None, 80])
-def test_a_scorer_decides(labels, n_features: int | None) -> None:
+def test_a_scorer_decides(labels, tmp_path, n_features: int | None) -> None:
     X, y, Xv, yv = labels
     svc = joker.KernelSVC(
         lam=1e-4, bandwidth=0.5, block_size=60, max_epochs=9, tol=0.0, random_state=0, n_features=n_features
@@ -76,7 +75,11 @@ def test_a_scorer_decides(labels, n_features: int | None) -> None:
     of_function = clone(svc).set_params(early_stopping=by_hand).fit(X, y, eval_set=(Xv, yv))
     assert [entry["validation_score"] for entry in of_function.history_] == scores
     assert_array_equal(called[of_function.n_iter_ - 1], of_function.predict(Xv[:3]))
-    assert not hasattr(pickle.loads(pickle.dumps(by_name)), "_warm")
+    of_function.save(tmp_path / "a.joker")
+    loaded = joker.load(tmp_path / "a.joker")
+    assert loaded.early_stopping is True  # a file holds no code
+    assert loaded.history_ == of_function.history_
+    assert_array_equal(loaded.decision_function(Xv), of_function.decision_function(Xv))
 
 
 @pytest.mark.parametrize("name", ["neg_log_loss", "roc_auc"])

@@ -112,7 +112,7 @@ def test_the_fit_tells_how_good_it_is(data: tuple[Array, Array]) -> None:
     assert model.n_iter_ >= 1
     assert "tolerance" in model.stop_reason_
     last = model.history_[-1]
-    assert set(last) == {"epoch", "seconds", "primal", "dual", "gap"}
+    assert set(last) == {"epoch", "seconds", "primal", "dual", "gap", "peak_bytes"}
     assert last["gap"] == model.gap_
     assert 0 <= last["primal"] - last["dual"] <= 1e-5 * last["primal"]
 

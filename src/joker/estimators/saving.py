@@ -119,8 +119,9 @@ def load(
     Returns
     -------
     estimator
-        As it was when it was saved, but for ``callbacks`` and a ``random_state`` that is no number. On the same
-        machine it predicts the same, bit for bit.
+        As it was when it was saved, but for ``callbacks``, a function for ``early_stopping`` (True instead), what a
+        warm start would go on from, and a ``random_state`` that is no number. On the same machine it predicts
+        the same, bit for bit.
 
     Raises
     ------
@@ -174,6 +175,8 @@ def _settings(estimator: KernelEstimator) -> dict[str, Any]:
     """The constructor's parameters, as far as a file can keep them."""
     kept = {field.name: getattr(estimator, field.name) for field in fields(estimator) if field.init}
     kept.pop("callbacks", None)  # code
+    if callable(kept["early_stopping"]):
+        kept["early_stopping"] = True  # the function is code too
     if isinstance(kept["random_state"], np.random.RandomState):
         kept["random_state"] = None  # a stream, of which the fit has taken its part
     return kept
