@@ -100,7 +100,13 @@ TABLE = {
         "got float16",
         "X.to(torch.float32)",
     ),
-    "x sparse": (lambda: prepare(X.to_sparse()), InvalidData, "X must be a dense tensor", "sparse_coo", "X.to_dense()"),
+    "x sparse by columns": (
+        lambda: prepare(X.to_sparse_csc()),
+        InvalidData,
+        "X must be a dense tensor",
+        "sparse_csc",
+        "X.to_dense()",
+    ),
     # targets
     "y nan": (
         lambda: prepare(y=with_entry(Y, 7, NAN)),
@@ -558,6 +564,7 @@ TABLE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSC tensor support")
 @pytest.mark.parametrize(("call", "error", "rule", "found", "remedy"), TABLE.values(), ids=TABLE)
 def test_bad_input_is_refused(call, error, rule, found, remedy):
     with pytest.raises(JokerError) as caught:
@@ -570,6 +577,7 @@ def test_bad_input_is_refused(call, error, rule, found, remedy):
     assert "\n" not in message
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSC tensor support")
 def test_the_rule_comes_before_what_was_found_and_the_remedy():
     for call, error, rule, found, remedy in TABLE.values():
         with pytest.raises(error) as caught:

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from joker import features as feature_maps
 from joker import kernels, losses
-from joker.data import Rows, Targets, check_floating, check_rows, check_tensor, make_targets
-from joker.errors import InvalidData, InvalidParameter
+from joker.data import Blocks, Rows, Targets, check_floating, check_rows, check_tensor, make_targets
+from joker.errors import BudgetTooSmall, InvalidData, InvalidParameter
 from joker.features.constant import WithConstant as FeaturesWithConstant
 from joker.kernels import bandwidth as bandwidths
 from joker.kernels.constant import WithConstant as KernelWithConstant
 from joker.kernels.product import matvec, tile_shape
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.runtime import DEFAULT_BUDGET, parse_bytes, tiles
+from joker.runtime import DEFAULT_BUDGET, format_bytes, parse_bytes, tiles
 from joker.solvers import Descent, ExactState, FeatureState, Point, Problem, Record, Report, Settings, State
 
 DEFAULTS = Settings()
@@ -67,7 +67,8 @@ def prepare(
     Parameters
     ----------
     x : Tensor or Rows
-        Rows of inputs, float32 or float64; what is computed takes their type and device.
+        Rows of inputs, float32 or float64; what is computed takes their type and device. A sparse tensor
+        (CSR or COO) is made dense a tile or a block at a time.
     y : Tensor
         Targets; -1 and 1 for classification losses. Each column is a problem of its own.
     loss : str or Loss
@@ -84,7 +85,7 @@ def prepare(
     intercept : bool
         Whether to add a feature that is always 1. Its weight, the intercept, is penalised like the others.
     memory : int or str
-        Bytes of scratch space for tiles, such as ``"200MB"``.
+        Bytes of scratch space for tiles, such as ``"200MB"``; where x is sparse, for the dense rows of a block too.
     settings : Settings
         How to descend.
     """
@@ -112,7 +113,7 @@ def prepare(
     if intercept:
         chosen = KernelWithConstant(chosen)
         drawn = None if drawn is None else FeaturesWithConstant(drawn, x.dtype.itemsize)
-    state = _state(x, targets.t, chosen, drawn, budget)
+    state = _state(x, targets.t, chosen, drawn, _left(x, settings.block_size, chosen, drawn, budget))
     return Training(Descent(state, problem, settings), chosen, drawn)
 
 
@@ -137,6 +138,25 @@ def _check_columns(loss: Loss, targets: Targets) -> None:
             f"a loss with {width} columns must have as many in y or lam; they have {targets.t}. "
             f"Give y a column for each, for example with y[:, None].expand(-1, {width})."
         )
+
+
+def _left(
+    x: Rows, block_size: int, kernel: kernels.Kernel, features: feature_maps.FeatureMap | None, budget: int
+) -> int:
+    """What the rows of a block leave of the budget for tiles, where they have to be made dense first."""
+    b = min(Blocks(len(x), block_size).size, len(x))
+    block, row = b * x.row_bytes, x.row_bytes
+    if features is None:
+        least = kernel.work_bytes(1, 1, x.shape[1], x.dtype.itemsize) + 2 * row
+    else:
+        least = features.work_bytes(1) + row
+    if block and block + least > budget:
+        raise BudgetTooSmall(
+            f"memory must hold the {b} rows of a block as a dense tensor, and a tile; {format_bytes(budget)} is given "
+            f"and the block takes {format_bytes(block)}. Use memory={block + least} (bytes) or more, or a smaller "
+            "block_size."
+        )
+    return budget - block
 
 
 def _state(x: Rows, t: int, kernel: kernels.Kernel, features: feature_maps.FeatureMap | None, budget: int) -> State:

@@ -67,12 +67,13 @@ WRONG = [
     (lambda: check_rows(rows(dtype=torch.bfloat16)), "float32 or float64", "got bfloat16", "X.to"),
     (lambda: check_rows(rows() > 2), "float32 or float64", "got bool", "X.to"),
     (lambda: check_rows(rows().to(torch.complex64)), "float32 or float64", "got complex64", "X.to"),
-    (lambda: check_rows(rows().to_sparse()), "X must be a dense tensor", "layout sparse_coo", "X.to_dense()"),
+    (lambda: check_rows(rows().to_sparse_csc()), "X must be a dense tensor", "layout sparse_csc", "X.to_dense()"),
     (lambda: check_floating(rows(dtype=torch.int32), "y"), "y must be float32", "got int32", "y.to(torch.float32)"),
     (lambda: check_tensor("rows", "y"), "y must be a torch tensor", "got str", "torch.as_tensor(y)"),
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSC tensor support")
 @pytest.mark.parametrize(("check", "rule", "found", "remedy"), WRONG)
 def test_what_cannot_be_used_is_refused(check, rule, found, remedy):
     with pytest.raises(InvalidData) as caught:

@@ -59,12 +59,6 @@ def test_frames_are_taken_and_their_names_kept(data: tuple[Array, Array]) -> Non
         model.predict(frame[["b", "a", "c"]])
 
 
-def test_sparse_rows_are_refused_with_a_remedy(data: tuple[Array, Array]) -> None:
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="dense data is required"):
-        fitted(sparse.csr_array(data[0]), data[1])
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", torch.float32])
 def test_the_type_asked_for_is_computed_in(data: tuple[Array, Array], dtype: Any) -> None:
     X, y = data

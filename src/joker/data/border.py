@@ -1,11 +1,13 @@
-"""Where rows enter: a tensor that can be used becomes Rows, and anything else a sentence."""
+"""Where rows enter: a tensor that can be used, dense or sparse, becomes Rows, and anything else a sentence."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from joker.data.checks import check_floating, check_tensor
 from joker.data.rows import Rows, TensorRows
+from joker.data.sparse import sparse_rows
 from joker.errors import InvalidData
 
 
@@ -25,9 +27,25 @@ def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
 
 
 def _wrap(x: Tensor, what: str) -> Rows:
+    if isinstance(x, Tensor) and x.layout in _SPARSE and x.dim() == 2:
+        return _SPARSE[x.layout](x.detach(), what)
     check_tensor(x, what)
     if x.dim() != 2:
         remedy = f"Use {what}[:, None] for one input." if x.dim() == 1 else "Reshape it."
         raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}. {remedy}")
     check_floating(x, what)
     return TensorRows(x.detach())
+
+
+def _from_csr(x: Tensor, what: str) -> Rows:
+    return sparse_rows(x.crow_indices(), x.col_indices(), x.values(), x.shape[1], what)
+
+
+def _from_coo(x: Tensor, what: str) -> Rows:
+    x = x.coalesce()
+    rows, columns = x.indices()
+    ends = torch.bincount(rows, minlength=x.shape[0]).cumsum(0)
+    return sparse_rows(torch.cat([ends.new_zeros(1), ends]), columns, x.values(), x.shape[1], what)
+
+
+_SPARSE = {torch.sparse_csr: _from_csr, torch.sparse_coo: _from_coo}

@@ -37,9 +37,13 @@ def check_finite(x: Tensor, what: str) -> None:
         if bool(bad.any()):
             place = bad.nonzero()[0].tolist()
             place[0] += start
-            value = float(x[tuple(place)])
-            where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
-            raise InvalidData(
-                f"{what} must be finite; found {value} at {where}. Remove or impute such values, "
-                "for example with sklearn.impute.SimpleImputer."
-            )
+            refuse_value(what, float(x[tuple(place)]), place)
+
+
+def refuse_value(what: str, value: float, place: list[int]) -> None:
+    """Raise the error for a value that is not finite, at a row and perhaps a column."""
+    where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
+    raise InvalidData(
+        f"{what} must be finite; found {value} at {where}. Remove or impute such values, "
+        "for example with sklearn.impute.SimpleImputer."
+    )

@@ -19,8 +19,10 @@ from torch import Tensor
 
 from joker import kernels
 from joker.callbacks import Callback, Result, Run, descend
+from joker.data import Rows
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import parameters
+from joker.estimators.inputs import as_array, dense_row_bytes, rows_of
 from joker.estimators.path import Path
 from joker.estimators.sample import Sample
 from joker.estimators.scoring import Judge, Scorer, scorer_of
@@ -29,7 +31,6 @@ from joker.estimators.watchers import watchers
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.runtime import parse_device
 from joker.solvers import Settings
 from joker.training import prepare
 
@@ -97,6 +98,11 @@ class KernelEstimator(BaseEstimator):
 
         saving.save(self, path, store_features=store_features)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _loss(self) -> Loss:
         """The loss that the parameters name."""
         raise NotImplementedError
@@ -126,8 +132,8 @@ class KernelEstimator(BaseEstimator):
         return loss
 
     def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        """Check arrays, frames or tensors as scikit-learn does."""
-        return validate_data(self, as_array(X), as_array(y), dtype=FLOATS, **checks)
+        """Check arrays, sparse matrices, frames or tensors as scikit-learn does."""
+        return validate_data(self, as_array(X), as_array(y), dtype=FLOATS, accept_sparse="csr", **checks)
 
     def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
@@ -172,11 +178,11 @@ class KernelEstimator(BaseEstimator):
     def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Any:
         """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
         (n, d), t = sample.x.shape, sample.y.shape[1]
-        block_size = parameters.block_size(self.block_size, n)
+        block_size = parameters.block_size(self.block_size, n, dense_row_bytes(sample.x), self.memory)
         one_block = isinstance(block_size, Integral) and block_size >= n
         # A copy: the machine keeps it, and what becomes of the user's array must not change the machine.
-        x = torch.tensor(sample.x, dtype=parameters.dtype(self.dtype, one_block), device=place)
-        w = None if sample.w is None else torch.as_tensor(sample.w).to(x)
+        x = rows_of(sample.x, parameters.dtype(self.dtype, one_block), place, copy=True)
+        w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
         kernel = kernels.get(self.kernel)
         return prepare(
             x,
@@ -201,9 +207,9 @@ class KernelEstimator(BaseEstimator):
             ),
         )
 
-    def _columns(self, y: NDArray[np.float64], repeats: int, like: Tensor) -> Tensor:
+    def _columns(self, y: NDArray[np.float64], repeats: int, like: Tensor | Rows) -> Tensor:
         """The targets of all columns, or the one column that all share."""
-        columns = torch.as_tensor(y - self._offset).to(like)
+        columns = torch.as_tensor(y - self._offset).to(like.device, like.dtype)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
     def _become(self, result: Result, lams: list[float], i: int, t: int) -> Self:
@@ -222,10 +228,8 @@ class KernelEstimator(BaseEstimator):
         self.intercept_ = self._shaped((constant + self._offset)[None])[0]
         return self
 
-    def _evaluate(self, machine: Machine, x: NDArray[Any]) -> Tensor:  # (n, t)
-        weights = machine.constant
-        rows = torch.from_numpy(np.require(x, requirements="W"))  # torch takes no read-only array
-        return machine.predict(rows.to(weights), self.memory)
+    def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
+        return machine.predict(rows_of(x, machine.dtype, machine.constant.device, copy=False), self.memory)
 
     def _decide(self, X: Any) -> NDArray[Any]:  # (n, t)
         """The prediction function of each column, for rows as a user gives them."""
@@ -233,16 +237,6 @@ class KernelEstimator(BaseEstimator):
         f: NDArray[Any] = self._evaluate(self._machine, self._check_rows(X, reset=False)).cpu().numpy()
         f += self._offset
         return f
-
-
-def as_array(data: Any) -> Any:
-    """A tensor as an array; anything else as it is."""
-    return data.detach().cpu().numpy() if isinstance(data, Tensor) else data
-
-
-def place_of(X: Any, device: str | torch.device | None) -> torch.device:
-    """Where to compute: as told, else where a tensor lies, else on the CPU."""
-    return X.device if device is None and isinstance(X, Tensor) else parse_device(device)
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -16,8 +16,9 @@ from sklearn.utils.validation import column_or_1d
 
 from joker import losses
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.estimators.base import KernelEstimator, as_array, check_pair, check_weights, place_of
+from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
+from joker.estimators.inputs import as_array, place_of
 from joker.estimators.sample import Sample
 from joker.losses import Loss
 
@@ -41,8 +42,8 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
         Parameters
         ----------
-        X : array, data frame or tensor of shape (n, d)
-            Rows of inputs.
+        X : array, sparse matrix, data frame or tensor of shape (n, d)
+            Rows of inputs. A sparse matrix is never made dense as a whole.
         y : array of shape (n,)
             Classes, as numbers or strings. A class whose rows all have weight 0 is still a class.
         sample_weight : array of shape (n,), optional
@@ -58,7 +59,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidData(f"y must have at least two classes; got one class, {self.classes_[0]!r}. Add rows.")
-        w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(X)))
+        w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
         held = None
         if eval_set is not None:
             Xv, yv = self._check_rows(*check_pair(eval_set), reset=False)

@@ -23,7 +23,8 @@ features : str
     The kind of features: ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``,
     ``"tensor_sketch"``; ``"auto"`` is the kernel's default.
 block_size : int or "auto"
-    Rows in a block. ``"auto"`` is one block up to 2,048 rows and blocks of 512 beyond.
+    Rows in a block. ``"auto"`` is one block up to 2,048 rows and blocks of 512 beyond; fewer where X is
+    sparse and so wide that the rows of a block, made dense, would take more than half of ``memory``.
 max_epochs : float
     Passes over the rows. A problem in one block is solved to ``tol`` whatever this says.
 tol : float
@@ -55,7 +56,7 @@ device : str, torch.device or None
 dtype : {"auto", "float32", "float64"}
     What to compute in; ``"auto"`` is float64 where the problem fits one block, else float32.
 memory : int or str
-    Scratch space for tiles, such as ``"500MB"``.
+    Scratch space for tiles, and where X is sparse for the dense rows of a block, such as ``"500MB"``.
 callbacks : sequence of Callback or None
     What is to watch the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``, ``EarlyStopping``,
     ``Progress`` or your own. Those of scikit-learn 1.9 go to ``set_callbacks``.

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from joker.data import Rows, distinct
 from joker.errors import InvalidParameter
 from joker.kernels import Kernel, bandwidth
-from joker.runtime import parse_dtype
+from joker.runtime import DEFAULT_BUDGET, parse_bytes, parse_dtype
 
 AUTO = "auto"
 ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
@@ -34,12 +35,13 @@ def penalties(lam: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def block_size(given: int | str, n: int) -> int:
-    """Return the rows of a block among n rows."""
+def block_size(given: int | str, n: int, row_bytes: int = 0, memory: int | str = DEFAULT_BUDGET) -> int:
+    """Return the rows of a block among n rows; where they are made dense, a block takes half the memory at most."""
     if not isinstance(given, str):
         return given
     _only_auto("block_size", given, 512)
-    return n if n <= ONE_BLOCK else BLOCK
+    room = max(1, parse_bytes(memory) // 2 // row_bytes) if row_bytes else n
+    return n if n <= min(ONE_BLOCK, room) else min(BLOCK, room)
 
 
 def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d: int) -> int | None:
@@ -82,7 +84,7 @@ def sigma(
     rule: str | float,
     given: str | Kernel,
     kernel: Kernel,
-    x: Tensor,  # (n, d)
+    x: Rows,  # (n, d)
     w: Tensor | None,  # (n,)
     seed: int,
 ) -> float:
@@ -96,11 +98,11 @@ def sigma(
             return given.bandwidth
         rule = "median"
     if not isinstance(rule, str) or not kernel.has_bandwidth:
-        return bandwidth.choose(rule, kernel, x[:1], seed)
-    rows = x if w is None else x[w > 0]
-    if len(rows) > bandwidth.MOST_ROWS:
-        rows = rows[bandwidth.sample(len(rows), seed).to(rows.device)]
-    rows = torch.unique(rows, dim=0)
+        return bandwidth.choose(rule, kernel, x, seed)
+    numbers = torch.arange(len(x)) if w is None else (w > 0).nonzero()[:, 0].cpu()
+    numbers = numbers[bandwidth.sample(len(numbers), x.shape[1], seed)]
+    rows = x.some(numbers)
+    rows = rows.some(distinct(rows))
     return bandwidth.choose(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
 
 

@@ -14,8 +14,9 @@ from sklearn.metrics import d2_pinball_score
 
 from joker import losses
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators.base import KernelEstimator, check_pair, check_weights, place_of
+from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
+from joker.estimators.inputs import place_of
 from joker.estimators.sample import Sample
 from joker.losses import Loss
 
@@ -29,8 +30,8 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
         Parameters
         ----------
-        X : array, data frame or tensor of shape (n, d)
-            Rows of inputs.
+        X : array, sparse matrix, data frame or tensor of shape (n, d)
+            Rows of inputs. A sparse matrix is never made dense as a whole.
         y : array of shape (n,) or (n, outputs)
             Targets. Outputs are fitted in one pass, with one λ.
         sample_weight : array of shape (n,), optional
@@ -42,7 +43,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         self._checked_loss("regression", "KernelClassifier")
         place = place_of(X, self.device)
         X, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
-        w = check_weights(sample_weight, len(X))
+        w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
         coded = self._coded(y)
         held = None

@@ -16,7 +16,7 @@ from joker.errors import InvalidData
 class Sample:
     """Rows with their targets, coded as numbers."""
 
-    x: NDArray[Any]  # (n, d)
+    x: Any  # (n, d): an array or a CSR matrix
     y: NDArray[np.float64]  # (n, t)
     w: NDArray[np.float64] | None = None  # (n,)
 

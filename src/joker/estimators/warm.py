@@ -10,6 +10,7 @@ import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
+from joker.estimators.inputs import parts_of
 from joker.estimators.sample import Sample
 from joker.kernels import Kernel
 from joker.training import Training
@@ -28,7 +29,7 @@ class Marks:
     @classmethod
     def of(cls, sample: Sample, lams: list[float], training: Training) -> Marks:
         """Return the marks of a problem."""
-        return cls(joblib.hash(sample.x), joblib.hash((sample.y, sample.w, lams)), training.kernel)
+        return cls(joblib.hash(parts_of(sample.x)), joblib.hash((sample.y, sample.w, lams)), training.kernel)
 
 
 @dataclass(frozen=True, eq=False)

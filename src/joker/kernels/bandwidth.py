@@ -13,7 +13,9 @@ from joker.kernels.base import Kernel, check_bandwidth
 from joker.runtime import generator
 
 MOST_ROWS = 10_000  # as many as the paper's code looks at
-MOST_ENTRIES = 2**20  # looked at in one go, so that wide rows need little memory
+MOST_ENTRIES = 2**19  # looked at in one go, so that wide rows need little memory
+FEWEST = 16  # rows in a group, however wide: fewer would make too few pairs
+WIDE_ROWS, WIDE_ENTRIES = 1_000, 2**24  # of rows wider than 1,700 inputs fewer are looked at, not below a thousand
 MOST_PAIRS = 2**19  # (i, j) and (j, i) both counted; moves the median of 10,000 rows by a part in a thousand
 
 
@@ -49,7 +51,7 @@ def choose(
     kernel : Kernel
         The kernel, whose present bandwidth does not matter. One that has none gets 1.
     x : Tensor or Rows
-        The rows; a rule looks at no more than 10,000 of them.
+        The rows; a rule looks at no more than 10,000 of them, and at fewer of wide ones.
     seed : int
         Which of them.
 
@@ -68,8 +70,9 @@ def choose(
 
 def _median(kernel: Kernel, x: Rows, seed: int) -> float:
     """Return the median distance within groups of rows: every row counts, few pairs are made."""
-    rows = sample(x.shape[0], seed)
-    groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MOST_PAIRS)))
+    rows = sample(x.shape[0], x.shape[1], seed)
+    few = max(FEWEST, MOST_ENTRIES // x.shape[1])
+    groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MOST_PAIRS), math.ceil(len(rows) / few)))
     distances = torch.cat([_pairs(kernel, x[group].double()) for group in groups])
     median = torch.quantile(distances, 0.5).item() if len(distances) else 0.0
     return _check_spread("median", "median", median, len(rows))
@@ -77,7 +80,7 @@ def _median(kernel: Kernel, x: Rows, seed: int) -> float:
 
 def _paper(kernel: Kernel, x: Rows, seed: int) -> float:
     """Return the σ of γ = 1 / mean‖x − x′‖², where the mean over pairs is 2 Σ var(x_j)."""
-    rows = sample(x.shape[0], seed)
+    rows = sample(x.shape[0], x.shape[1], seed)
     mean = 2 * _variance(x, rows).sum().item() if len(rows) > 1 else 0.0
     return kernel.bandwidth_from(1 / _check_spread("paper", "mean squared", mean, len(rows)))
 
@@ -101,12 +104,13 @@ def _variance(
 _RULES = {"median": _median, "paper": _paper}
 
 
-def sample(n: int, seed: int) -> Tensor:  # (at most MOST_ROWS,)
-    """Return rows to look at, in random order. For a large n it costs nothing of size n."""
+def sample(n: int, d: int, seed: int) -> Tensor:  # (at most MOST_ROWS,)
+    """Return which of n rows of d inputs to look at, in random order. For a large n it costs nothing of size n."""
     source = generator(seed, "bandwidth")
-    if n <= MOST_ROWS:
+    most = min(MOST_ROWS, max(WIDE_ROWS, WIDE_ENTRIES // max(d, 1)))
+    if n <= most:
         return torch.randperm(n, generator=source)
-    rows: Tensor = torch.unique(torch.randint(n, (MOST_ROWS,), generator=source))
+    rows: Tensor = torch.unique(torch.randint(n, (most,), generator=source))
     return rows[torch.randperm(len(rows), generator=source)]
 
 

@@ -1,0 +1,143 @@
+"""Rows that are mostly zeros, kept as their other entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from joker.data.checks import check_floating, refuse_value
+from joker.data.rows import Rows
+from joker.errors import InvalidData
+
+ENTRY_BYTES = 40  # five numbers of 64 bits: the most that handing out holds for an entry, beside its value
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows(Rows):
+    """Rows in compressed form (CSR): row i has the entries ``starts[i]`` to ``starts[i + 1]``.
+
+    Build it with :func:`sparse_rows`, which sees to it that no entry is there twice.
+    """
+
+    starts: Tensor  # (n + 1,), int64
+    columns: Tensor  # (entries,), int32 or int64
+    values: Tensor  # (entries,)
+    inputs: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.starts) - 1, self.inputs
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """The bytes of a dense row, and what placing the entries of the fullest row takes."""
+        most = int(self.starts.diff().max()) if len(self) else 0
+        return self.inputs * self.dtype.itemsize + (most + 1) * (ENTRY_BYTES + self.dtype.itemsize)
+
+    def take(
+        self,
+        rows: Tensor,  # (b,)
+    ) -> Tensor:  # (b, d)
+        rows = rows.to(self.device)
+        first = self.starts[rows]
+        counts = self.starts[rows + 1] - first
+        before = counts.cumsum(0) - counts
+        entries = torch.repeat_interleave(first - before, counts)
+        entries += torch.arange(len(entries), device=self.device)
+        return self._dense(counts, self.columns[entries], self.values[entries])
+
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        start, stop, _ = rows.indices(len(self))
+        starts = self.starts[start : max(start, stop) + 1]
+        entries = slice(int(starts[0]), int(starts[-1]))
+        return self._dense(starts.diff(), self.columns[entries], self.values[entries])
+
+    def check(self, what: str) -> None:
+        bad = (~self.values.isfinite()).nonzero()
+        if len(bad):
+            entry = int(bad[0])
+            row = int(torch.searchsorted(self.starts, entry, right=True)) - 1
+            refuse_value(what, float(self.values[entry]), [row, int(self.columns[entry])])
+
+    def _dense(
+        self,
+        counts: Tensor,  # (b,)
+        columns: Tensor,  # (entries,)
+        values: Tensor,  # (entries,)
+    ) -> Tensor:  # (b, d)
+        """Return rows with so many entries each, in these columns and with these values."""
+        begin = torch.arange(0, len(counts) * self.inputs, self.inputs, device=self.device)
+        place = torch.repeat_interleave(begin, counts).add_(columns)
+        dense = torch.zeros(len(counts) * self.inputs, dtype=self.dtype, device=self.device)
+        return dense.scatter_(0, place, values).view(len(counts), self.inputs)
+
+
+def sparse_rows(
+    starts: Tensor,  # (n + 1,)
+    columns: Tensor,  # (entries,)
+    values: Tensor,  # (entries,)
+    inputs: int,
+    what: str = "X",
+) -> SparseRows:
+    """Return the rows of a CSR matrix once its parts fit together; an entry given several times is their sum.
+
+    Parameters
+    ----------
+    starts : Tensor
+        Where the entries of each row begin, and where those of the last one end.
+    columns, values : Tensor
+        The column and the value of each entry, in any order within a row.
+    inputs : int
+        The number of inputs d.
+    what : str
+        How messages call the matrix.
+    """
+    check_floating(values, what)
+    starts = starts.detach().to(values.device, torch.int64)
+    columns, values = columns.detach().to(values.device), values.detach()
+    _check_parts(starts, columns, values, inputs, what)
+    entries = int(starts[-1])  # SciPy's arrays may be longer than what is used of them
+    columns, values = columns[:entries], values[:entries]
+    places = _places(starts, columns, inputs)
+    if bool((places[1:] > places[:-1]).all()):
+        return SparseRows(starts, columns, values, inputs)
+    return SparseRows(*_merge(places, values, len(starts) - 1, inputs), inputs)
+
+
+def _places(starts: Tensor, columns: Tensor, inputs: int) -> Tensor:  # (entries,)
+    """Where each entry would be in the dense matrix, counted row after row."""
+    begin = torch.arange(len(starts) - 1, device=starts.device) * inputs
+    return torch.repeat_interleave(begin, starts.diff()).add_(columns)
+
+
+def _merge(places: Tensor, values: Tensor, n: int, inputs: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return starts, columns and values of the entries in order, those at one place summed."""
+    places, entry = torch.unique(places, return_inverse=True)
+    sums = values.new_zeros(len(places)).index_add_(0, entry, values)
+    ends = torch.bincount(places // inputs, minlength=n).cumsum(0)
+    return torch.cat([ends.new_zeros(1), ends]), places % inputs, sums
+
+
+def _check_parts(starts: Tensor, columns: Tensor, values: Tensor, inputs: int, what: str) -> None:
+    """Refuse parts that are not those of a CSR matrix: reading them would go astray."""
+    flat = starts.dim() == columns.dim() == values.dim() == 1
+    if not flat or len(starts) < 1 or int(starts[0]) != 0 or bool((starts.diff() < 0).any()):
+        found = "starts that do not rise from 0"
+    elif not int(starts[-1]) <= min(len(columns), len(values)):
+        found = f"{int(starts[-1])} entries, of which {min(len(columns), len(values))} are there"
+    elif len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < inputs:
+        found = f"columns {int(columns.min())} to {int(columns.max())} of {inputs}"
+    else:
+        return
+    raise InvalidData(f"{what} must be a valid CSR matrix; it has {found}. Build it with scipy.sparse.csr_array.")
