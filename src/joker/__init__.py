@@ -11,6 +11,7 @@ from joker.training import Training, prepare
 
 if TYPE_CHECKING:
     from joker.estimators import (
+        ConvergenceDisplay,
         KernelClassifier,
         KernelHuber,
         KernelLogistic,
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
         KernelRidge,
         KernelSVC,
         KernelSVR,
+        PathDisplay,
         load,
     )
 
 __all__ = [
+    "ConvergenceDisplay",
     "KernelClassifier",
     "KernelHuber",
     "KernelLogistic",
@@ -34,6 +37,7 @@ __all__ = [
     "KernelSVC",
     "KernelSVR",
     "Machine",
+    "PathDisplay",
     "Reason",
     "Report",
     "Settings",

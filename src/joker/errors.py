@@ -55,3 +55,7 @@ class InexactFeatures(JokerError, UserWarning):
 
 class StateMismatch(JokerError, ValueError):
     """A saved state does not belong to the problem it is to continue."""
+
+
+class MissingPackage(JokerError, ImportError):
+    """An optional package is needed and not installed."""

@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
+from joker.estimators.display import ConvergenceDisplay, PathDisplay
 from joker.estimators.regression import (
     KernelHuber,
     KernelLp,
@@ -12,6 +13,7 @@ from joker.estimators.regression import (
 from joker.estimators.saving import load
 
 __all__ = [
+    "ConvergenceDisplay",
     "KernelClassifier",
     "KernelHuber",
     "KernelLogistic",
@@ -21,5 +23,6 @@ __all__ = [
     "KernelRidge",
     "KernelSVC",
     "KernelSVR",
+    "PathDisplay",
     "load",
 ]

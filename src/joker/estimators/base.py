@@ -23,6 +23,7 @@ from joker.data import Rows
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import parameters
 from joker.estimators.inputs import as_array, dense_row_bytes, rows_of
+from joker.estimators.notebook import NotebookView
 from joker.estimators.path import Path
 from joker.estimators.sample import Sample
 from joker.estimators.scoring import Judge, Scorer, scorer_of
@@ -38,7 +39,7 @@ FLOATS = [np.float64, np.float32]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelEstimator(BaseEstimator):
+class KernelEstimator(NotebookView, BaseEstimator):
     """The settings and the fit that regressors and classifiers share."""
 
     lam: float | Sequence[float] = 1.0
