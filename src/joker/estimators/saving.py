@@ -192,7 +192,7 @@ def _path_document(estimator: KernelEstimator) -> Document:
         return {}
     path, common = estimator.path_, _fitted(estimator)
     # What all models have in common is kept once: names of inputs may be many.
-    models = [{name: value for name, value in _fitted(m).items() if value != common[name]} for m in path.models]
+    models = [{name: value for name, value in _fitted(m).items() if value != common.get(name)} for m in path.models]
     return {"path": {"lam": encode(path.lam), "scores": encode(path.scores), "models": models}}
 
 
