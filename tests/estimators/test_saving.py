@@ -197,11 +197,13 @@ def test_a_path_shares_rows_and_keeps_each_weight_once(fitted, tmp_path: Path) -
     assert not any("inputs" in model for model in document_of(path)["path"]["models"])
 
 
-def test_a_random_state_object_and_callbacks_stay_behind(tmp_path: Path) -> None:
-    model = joker.KernelRidge(random_state=np.random.RandomState(0)).fit(X, Y)
+def test_what_is_not_needed_to_predict_stays_behind(tmp_path: Path) -> None:
+    random, watchers = np.random.RandomState(0), [joker.callbacks.TimeLimit(60)]
+    model = joker.KernelRidge(random_state=random, callbacks=watchers, warm_start=True).fit(X, Y)
     again = saved(model, tmp_path / "model")
-    assert again.random_state is None
+    assert (again.random_state, again.callbacks) == (None, None)
     assert_predicts_the_same(again, model)
+    assert again.fit(X, Y).n_iter_ == model.n_iter_  # there is nothing to go on from
 
 
 def test_names_of_inputs_come_back(tmp_path: Path) -> None:
