@@ -85,7 +85,7 @@ class KernelEstimator(NotebookView, BaseEstimator):
         """Write the fitted estimator to one file, which `joker.load` reads.
 
         The file is safetensors with a JSON document, holds no code, and is there either whole or not at all;
-        one of that name is replaced. ``callbacks`` are not kept, nor a ``random_state`` that is no number.
+        one of that name is replaced. Functions, ``callbacks`` and the state of a warm start are not kept.
 
         Parameters
         ----------
