@@ -54,7 +54,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         """
         self._checked_loss("classification", "KernelRegressor")
         place = place_of(X, self.device)
-        X, y = self._check_rows(X, column_or_1d(as_array(y), warn=True))
+        X, y = self._check_rows(X, column_or_1d(check_labels(as_array(y)), warn=True))
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -62,7 +62,8 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
         held = None
         if eval_set is not None:
-            Xv, yv = self._check_rows(*check_pair(eval_set), reset=False)
+            Xv, yv = check_pair(eval_set)
+            Xv, yv = self._check_rows(Xv, check_labels(as_array(yv)), reset=False)
             held = Sample(Xv, self._signs(self._codes(yv)))
         self._solve(Sample(X, self._signs(codes), w), held, codes, place)
         return self
@@ -103,6 +104,16 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         if len(odd := np.setdiff1d(y, self.classes_)):
             raise InvalidData(f"y of eval_set must have classes of y only; found {odd[0]!r}. Leave such rows out.")
         return np.searchsorted(self.classes_, y)
+
+
+def check_labels(y: Any) -> Any:
+    """Refuse rows of no class: None has no place in the order of the classes."""
+    labels = np.asarray(y)
+    given: list[Any] = labels.tolist() if labels.dtype == object and labels.ndim == 1 else []
+    if None in given:
+        row = given.index(None)
+        raise InvalidData(f"y must name a class for each row; found None in row {row}. Leave such rows out.")
+    return y
 
 
 def weigh(

@@ -18,6 +18,7 @@ def as_array(data: Any) -> Any:
     if not isinstance(data, Tensor):
         return data
     data = data.detach().cpu()
+    data = data.float() if data.dtype == torch.bfloat16 else data  # NumPy has no such type
     return data.numpy() if data.layout == torch.strided else _matrix(as_rows(data))
 
 
