@@ -9,6 +9,7 @@ from peak_memory import peak_bytes
 
 from joker import kernels
 from joker.errors import DegenerateBandwidth, InvalidParameter, UnknownName
+from joker.kernels import bandwidth
 from joker.kernels.bandwidth import choose
 
 INSTANCES = [kernels.get(name) for name in kernels.KERNELS if name != "linear"]
@@ -143,3 +144,23 @@ def test_a_misspelt_rule_is_named(kernel):
 @pytest.mark.parametrize("rule", ["median", "paper", 3.0])
 def test_the_linear_kernel_needs_none(rule):
     assert choose(rule, kernels.Linear(), torch.zeros(5, 2), 0) == 1.0
+
+
+def test_wide_rows_are_read_a_few_at_a_time(monkeypatch):
+    """Fewer of them, in small groups: the figures stay near those of all pairs."""
+    x = rows(900, 40)
+    x[:, 7] = 0.1  # of which a mean in parts must not make a spread
+    kernel = kernels.Gaussian()
+    whole = choose("paper", kernel, x, seed=0)
+    monkeypatch.setattr(bandwidth, "MOST_ENTRIES", 40 * 30)
+    assert choose("paper", kernel, x, seed=0) == pytest.approx(whole, rel=1e-12)
+    assert choose("median", kernel, x, seed=0) == pytest.approx(np.median(all_pairs(x, 2)), rel=0.02)
+    assert peak_bytes(lambda: choose("paper", kernel, x, seed=0)) < 8 * 900 * 40 / 2
+    with pytest.raises(DegenerateBandwidth):
+        choose("paper", kernel, torch.full((900, 40), 0.1), seed=0)
+
+
+def test_the_wider_the_rows_the_fewer_are_looked_at():
+    found = [len(bandwidth.sample(20_000, d, seed=0)) for d in (3, 1_600, 5_000, 10**6)]
+    assert found == sorted(found, reverse=True)
+    assert 900 < found[-1] <= bandwidth.WIDE_ROWS < found[2] < found[0] <= bandwidth.MOST_ROWS

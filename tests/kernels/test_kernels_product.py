@@ -47,6 +47,28 @@ def test_the_work_space_stays_inside_the_budget_and_uses_it(kernel, shape, budge
     assert peak > budget / 3
 
 
+class Copies:
+    """Rows that are made when they are asked for."""
+
+    def __init__(self, x):
+        self.x, self.shape, self.dtype = x, x.shape, x.dtype
+
+    def __getitem__(self, rows):
+        return self.x[rows].clone()
+
+
+@pytest.mark.parametrize("made", [(True, True), (True, False), (False, True)], ids=str)
+@pytest.mark.parametrize("kernel", [kernels.Gaussian(), kernels.Linear()], ids=repr)
+def test_rows_that_are_made_count_in_the_budget(kernel, made):
+    x, z, v = problem(200, 150, d=30, t=1)
+    row_bytes = tuple(30 * 8 * one for one in made)
+    rows = [Copies(side) if one else side for side, one in zip((x, z), made, strict=True)]
+    out = torch.zeros(200, 1, dtype=torch.float64)
+    peak = peak_bytes(lambda: matvec(kernel, *rows, v, 40_000, out=out, row_bytes=row_bytes))
+    torch.testing.assert_close(out, kernel(x, z) @ v, rtol=1e-10, atol=1e-10)
+    assert 40_000 / 3 < peak <= 40_000 + ROUNDING
+
+
 def test_every_entry_is_computed_once():
     seen = torch.zeros(50, 70)
 
