@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from joker.runtime import (
     parse_bytes,
     parse_device,
     parse_dtype,
+    peak_bytes,
     tiles,
 )
 
@@ -260,3 +262,22 @@ def test_other_threads_may_hold_too():
     thread.start()
     thread.join()
     assert done == [signal.default_int_handler]
+
+
+# The peak of memory.
+
+
+def test_the_peak_of_the_process_is_what_the_system_says() -> None:
+    peak = peak_bytes(torch.device("cpu"))
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("needs Linux")
+    said = int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024
+    assert peak == pytest.approx(said, rel=0.01)
+
+
+@pytest.mark.gpu
+def test_the_peak_of_a_card_is_that_of_torch() -> None:
+    before = peak_bytes(torch.device("cuda"))
+    torch.ones(before + 2**20, dtype=torch.uint8, device="cuda")
+    assert peak_bytes(torch.device("cuda")) > before + 2**20

@@ -17,6 +17,17 @@ from joker.callbacks.run import Run
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
 
 FORMAT = "joker checkpoint 1"
+# What zipfile and torch raise for a file that is not what it should be.
+DAMAGE = (
+    OSError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+)
 
 
 @dataclass
@@ -90,14 +101,14 @@ class Checkpoint(Callback):
 
 def read(path: Path, device: torch.device) -> dict[str, Any]:
     """Return what a checkpoint holds, without running any code of it."""
-    if not zipfile.is_zipfile(path):
-        raise InvalidFile(_refusal(path, "it cannot be read or is of another kind"))
     try:
-        saved = torch.load(path, map_location=device, weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
-        raise InvalidFile(_refusal(path, "it is damaged or of another kind")) from error
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()  # torch reads wrong numbers without a word
+        saved = None if damaged else torch.load(path, map_location=device, weights_only=True)
+    except DAMAGE as error:
+        raise InvalidFile(_refusal(path, "it cannot be read, is damaged or of another kind")) from error
     if not isinstance(saved, dict) or saved.get("format") != FORMAT:
-        raise InvalidFile(_refusal(path, "it is of another kind"))
+        raise InvalidFile(_refusal(path, "it is damaged or of another kind"))
     found: dict[str, Any] = saved["run"]
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from joker.callbacks.base import Callback
@@ -14,6 +15,7 @@ from joker.runtime import format_bytes
 if TYPE_CHECKING:
     from rich.console import Console
 
+AGES = 1e8  # seconds, three years: nobody waits so long
 PAUSE = 0.1  # seconds between two changes of the line: as often as the eye can follow
 
 
@@ -45,7 +47,7 @@ class Progress(Callback):
         if self._out.is_terminal:
             self._bar = _bar(self._out)
             self._bar.start()
-            self._bar.add_task(run.title, total=run.max_epochs, facts="")
+            self._bar.add_task(run.title, total=run.max_epochs if isfinite(run.max_epochs) else None, facts="")
             self._move(run)
 
     def step(self, run: Run) -> None:
@@ -86,7 +88,7 @@ class _Pace:
         if done <= 0:
             return None
         seconds = min(spent * (run.max_epochs - run.epoch) / done, run.max_time - run.seconds)
-        return timedelta(seconds=max(0, round(seconds)))
+        return timedelta(seconds=max(0, round(seconds))) if seconds < AGES else None
 
 
 def _bar(out: Any) -> Any:

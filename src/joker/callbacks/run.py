@@ -92,6 +92,11 @@ class Run:
         return self.training.descent.max_epochs
 
     @property
+    def one_block(self) -> bool:
+        """Whether all rows are in one block, so that the fit goes on until it is solved."""
+        return self.training.descent.blocks.count == 1
+
+    @property
     def max_time(self) -> float:
         """Seconds after which the fit ends."""
         return self.training.descent.settings.max_time

@@ -25,6 +25,7 @@ from joker.estimators import parameters
 from joker.estimators.inputs import as_array, dense_row_bytes, rows_of
 from joker.estimators.notebook import NotebookView
 from joker.estimators.path import Path
+from joker.estimators.relay import CallbackSupportMixin, Relay
 from joker.estimators.sample import Sample
 from joker.estimators.scoring import Judge, Scorer, scorer_of
 from joker.estimators.warm import Marks, Warm, seed_of
@@ -33,13 +34,13 @@ from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.solvers import Settings
-from joker.training import prepare
+from joker.training import Training, prepare
 
 FLOATS = [np.float64, np.float32]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelEstimator(NotebookView, BaseEstimator):
+class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     """The settings and the fit that regressors and classifiers share."""
 
     lam: float | Sequence[float] = 1.0
@@ -153,11 +154,22 @@ class KernelEstimator(NotebookView, BaseEstimator):
         if before and marks:
             before.lead(training, marks)
         judge = None if held is None else Judge(self, held, lams, scorer)
-        t = sample.y.shape[1]
-        run = Run(training, title=type(self).__name__, judge=judge, model=lambda r: copy.copy(self)._choose(r, lams, t))
-        self._choose(descend(run, callbacks), lams, t)
+        self._descend(training, sample, lams, judge, callbacks)
         if marks:
             self._warm = Warm(seed, marks, training.descent.state_dict())
+
+    def _descend(
+        self, training: Training, sample: Sample, lams: list[float], judge: Judge | None, callbacks: list[Callback]
+    ) -> None:
+        """Run a training while it is watched, and become what comes out of it."""
+        relay = Relay(self, sample)
+
+        def fitted(result: Result) -> KernelEstimator:
+            return relay.bare(self)._choose(result, lams, sample.y.shape[1])
+
+        run = Run(training, title=type(self).__name__, judge=judge, model=fitted)
+        self.__dict__.update(vars(fitted(descend(run, [*callbacks, relay]))))
+        relay.close()
 
     def _forget(self) -> Warm | None:
         """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
@@ -176,7 +188,7 @@ class KernelEstimator(NotebookView, BaseEstimator):
         self.path_ = path
         return self
 
-    def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Any:
+    def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Training:
         """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
         (n, d), t = sample.x.shape, sample.y.shape[1]
         block_size = parameters.block_size(self.block_size, n, dense_row_bytes(sample.x), self.memory)

@@ -19,6 +19,7 @@ from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
 from joker.estimators.inputs import as_array, place_of
+from joker.estimators.relay import with_callbacks
 from joker.estimators.sample import Sample
 from joker.losses import Loss
 
@@ -37,6 +38,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     class_weight: ClassWeight = None
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Fit the machine: one column for two classes, else one for each class against the rest.
 

@@ -17,6 +17,7 @@ from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
 from joker.estimators.inputs import place_of
+from joker.estimators.relay import with_callbacks
 from joker.estimators.sample import Sample
 from joker.losses import Loss
 
@@ -25,6 +26,7 @@ from joker.losses import Loss
 class BaseRegressor(RegressorMixin, KernelEstimator):
     """The fit and the predictions of every regressor."""
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Fit the machine.
 
