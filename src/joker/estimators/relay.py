@@ -75,10 +75,8 @@ class Relay(Callback):
             self._begin()
 
     def epoch(self, run: Run) -> bool:
-        if not self.fit:
+        if self.task is None:  # a look at where an earlier fit ended, before the first step
             return False
-        if self.task is None:  # a fit without a step
-            self._begin()
         task, self.task = self.task, None
         fitted = {"reconstruction_attributes": lambda: self._attributes(run.model())}
         return bool(task.call_on_fit_task_end(estimator=self.model, **self.data, **fitted))
