@@ -10,6 +10,7 @@ import re
 import sys
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,17 +31,22 @@ def data_folder() -> Path | None:
     return folder if (folder / "load.py").is_file() else None
 
 
-def load(name: str) -> tuple[Tensor, Tensor]:
-    """Inputs (n, d) and targets (n,) of a data set in float64, rows in file order; covtype's targets are -1 and 1."""
+def loader() -> ModuleType:
+    """The module that reads the data sets."""
     folder = data_folder()
     if folder is None:
         raise SystemExit(f"The data sets are not there. Set {DATA_VARIABLE} to their folder, or use --quick.")
     spec = importlib.util.spec_from_file_location("joker_data_sets", folder / "load.py")
     assert spec is not None
     assert spec.loader is not None
-    loader = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loader)
-    x, y = (torch.from_numpy(np.asarray(part, dtype=np.float64)) for part in loader.load(name))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load(name: str) -> tuple[Tensor, Tensor]:
+    """Inputs (n, d) and targets (n,) of a data set in float64, rows in file order; covtype's targets are -1 and 1."""
+    x, y = (torch.from_numpy(np.asarray(part, dtype=np.float64)) for part in loader().load(name))
     return x, torch.where(y == COVTYPE_POSITIVE, 1.0, -1.0).to(y) if name == CLASSIFICATION else y
 
 

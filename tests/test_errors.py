@@ -8,6 +8,7 @@ import pytest
 from joker import errors
 from joker.errors import (
     BudgetTooSmall,
+    CaptureFailed,
     DegenerateBandwidth,
     InexactFeatures,
     InvalidData,
@@ -35,6 +36,7 @@ BUILT_IN = {
     InvalidFile: ValueError,
     MissingFile: FileNotFoundError,
     InexactFeatures: UserWarning,
+    CaptureFailed: UserWarning,
     MissingPackage: ImportError,
 }
 

@@ -59,3 +59,7 @@ class StateMismatch(JokerError, ValueError):
 
 class MissingPackage(JokerError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class CaptureFailed(JokerError, UserWarning):
+    """A CUDA graph could not be captured; the solve goes on without it."""

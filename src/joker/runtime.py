@@ -6,20 +6,24 @@ The only module that talks to ``torch.cuda``.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
+from joker.errors import BudgetTooSmall, CaptureFailed, InvalidParameter, UnknownName
 
 try:
     VERSION = version("joker")
@@ -84,6 +88,26 @@ def nearest_device(name: str) -> torch.device:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):  # torch without CUDA asserts
         return torch.device("cpu")
+
+
+OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError
+
+
+def free_bytes(device: torch.device) -> float:
+    """The bytes that are free on a card; infinite for the CPU, where nobody can tell."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
+
+
+def release_memory(device: torch.device) -> None:
+    """Give back to a card what is kept for later."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+@cache
+def multiprocessors(device: torch.device) -> int:
+    """How many groups of threads a card runs at the same time; 0 for the CPU."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 0
 
 
 def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
@@ -152,6 +176,100 @@ def asynchronous() -> Iterator[None]:
         yield
     finally:
         _asynchronous.reset(token)
+
+
+class Replay:
+    """A function of tensors that is captured on its first calls and replayed from then on.
+
+    It must do all its work in place on tensors that it owns, and read none of them on the
+    host. For each shape of inputs on a CUDA card the first call runs as it is, the second is
+    captured in a graph, and further calls cost one launch. On the CPU every call runs as it is.
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        self.graphs: dict[tuple[torch.Size, ...], Callable[..., None] | None] = {}
+        self.pool: Any = None
+        self.capturing = True
+
+    def __call__(self, *inputs: Tensor) -> None:
+        """Run the function, or what was captured of it."""
+        if not inputs[0].is_cuda:
+            self.function(*inputs)
+            return
+        shapes = tuple(tensor.shape for tensor in inputs)
+        if shapes in self.graphs and self.capturing:
+            replay = self.graphs[shapes] or self._capture(shapes, inputs)
+            replay(*inputs)
+            return
+        with asynchronous():
+            self.function(*inputs)
+        self.graphs[shapes] = None
+
+    def _capture(self, shapes: tuple[torch.Size, ...], inputs: tuple[Tensor, ...]) -> Callable[..., None]:
+        fixed = [tensor.clone() for tensor in inputs]
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with asynchronous(), torch.cuda.graph(graph, pool=self.pool):
+                self.function(*fixed)
+        except OutOfMemory:
+            raise
+        except RuntimeError as error:
+            self.capturing = False
+            warnings.warn(
+                f"a step could not be captured in a CUDA graph and runs more slowly without one: {error}",
+                CaptureFailed,
+                stacklevel=2,
+            )
+            return self.function  # type: ignore[return-value]
+        self.pool = self.pool or graph.pool()
+
+        def replay(*inputs: Tensor) -> None:
+            for kept, tensor in zip(fixed, inputs, strict=True):
+                kept.copy_(tensor)
+            graph.replay()
+
+        self.graphs[shapes] = replay
+        return replay
+
+
+class Upload:
+    """Copies from the host to a card that neither wait for the other.
+
+    Each copy goes through a page-locked buffer of a ring; a buffer is used again once its last copy has arrived.
+    """
+
+    SLOTS = 8
+    LARGE = 2**22  # bytes: a copy that takes long anyway needs no buffer
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.turn = 0
+        self.buffers: list[Tensor | None] = [None] * self.SLOTS
+        self.arrived = [torch.cuda.Event() for _ in range(self.SLOTS)] if device.type == "cuda" else []
+
+    def __call__(
+        self,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+        fill: Callable[[Tensor], object],
+    ) -> Tensor:
+        """Return a tensor on the device with what ``fill`` writes into the buffer that it is given."""
+        if self.device.type != "cuda" or math.prod(shape) * dtype.itemsize > self.LARGE:
+            fill(plain := torch.empty(*shape, dtype=dtype))
+            return plain.to(self.device)
+        self.turn = (self.turn + 1) % self.SLOTS
+        self.arrived[self.turn].synchronize()
+        kept, size = self.buffers[self.turn], math.prod(shape)
+        if kept is None or kept.dtype != dtype or kept.numel() < size:
+            kept = self.buffers[self.turn] = torch.empty(size, dtype=dtype, pin_memory=True)
+        fill(buffer := kept[:size].view(*shape))
+        copy = buffer.to(self.device, non_blocking=True)
+        self.arrived[self.turn].record()
+        return copy
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Upload, (self.device,)
 
 
 @contextmanager

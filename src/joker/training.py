@@ -60,6 +60,7 @@ def prepare(
     features: str | None = None,
     intercept: bool = False,
     memory: int | str = DEFAULT_BUDGET,
+    mixed: bool = False,
     settings: Settings = DEFAULTS,
 ) -> Training:
     """Check everything and lay out a training, without beginning it.
@@ -86,6 +87,9 @@ def prepare(
         Whether to add a feature that is always 1. Its weight, the intercept, is penalised like the others.
     memory : int or str
         Bytes of scratch space for tiles, such as ``"200MB"``; where x is sparse, for the dense rows of a block too.
+    mixed : bool
+        Whether the kernel among the features of a block may be computed on low-precision tensor
+        cores of a CUDA card. It shapes the steps, and does not move the solution.
     settings : Settings
         How to descend.
     """
@@ -113,7 +117,13 @@ def prepare(
     if intercept:
         chosen = KernelWithConstant(chosen)
         drawn = None if drawn is None else FeaturesWithConstant(drawn, x.dtype.itemsize)
-    state = _state(x, targets.t, chosen, drawn, _left(x, settings.block_size, chosen, drawn, budget))
+    state: State
+    budget = _left(x, settings.block_size, chosen, drawn, budget)
+    if drawn is None:
+        state = _exact_state(x, targets.t, chosen, budget)
+    else:
+        tiles(1, drawn.work_bytes(1) + x.row_bytes, budget, "features")  # fails now rather than after an epoch
+        state = FeatureState(x, targets.t, drawn, budget, min(settings.block_size, len(x)), mixed)
     return Training(Descent(state, problem, settings), chosen, drawn)
 
 
@@ -159,10 +169,7 @@ def _left(
     return budget - block
 
 
-def _state(x: Rows, t: int, kernel: kernels.Kernel, features: feature_maps.FeatureMap | None, budget: int) -> State:
-    if features is not None:
-        tiles(1, features.work_bytes(1) + x.row_bytes, budget, "features")  # fails now rather than after an epoch
-        return FeatureState(x, t, features, budget)
+def _exact_state(x: Rows, t: int, kernel: kernels.Kernel, budget: int) -> ExactState:
     tile_shape(kernel, x, x, budget, (x.row_bytes, x.row_bytes))
 
     def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:

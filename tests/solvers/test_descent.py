@@ -69,11 +69,11 @@ def test_an_interrupt_takes_effect_between_two_blocks(method: dict[str, bool]) -
     descent = make(max_epochs=3, tol=0.0, **method)
     step, seen = descent.state.open, []
 
-    def open_and_interrupt(rows):
+    def open_and_interrupt(rows, x):
         seen.append(len(rows))
         if len(seen) == 7:
             os.kill(os.getpid(), signal.SIGINT)
-        return step(rows)
+        return step(rows, x)
 
     descent.state.open = open_and_interrupt
     with pytest.raises(KeyboardInterrupt):
@@ -230,7 +230,7 @@ def test_descent_is_the_algorithm_written_out() -> None:
     twin: Descent = make()
     for step in range(2 * twin.blocks.count):
         block = twin.state.open(twin.blocks.rows(twin.blocks.visit(step)))
-        twin.state.commit(block, twin.settings.block.solve(block.K, block.f, block.a, *twin.problem.take(block.rows)).x)
+        twin.state.commit(block, twin.settings.block.solve(block.K, block.f, block.a, *twin.problem.take(block.rows)))
     report = descent.run()
     assert torch.equal(report.alpha, twin.state.alpha)
     assert torch.equal(report.image, twin.state.image)

@@ -4,13 +4,14 @@ from joker.data.blocks import ORDERS, Blocks
 from joker.data.border import as_rows, check_rows
 from joker.data.checks import check_finite, check_floating, check_tensor
 from joker.data.distinct import distinct
-from joker.data.rows import Rows, TensorRows
+from joker.data.rows import HostRows, Rows, TensorRows
 from joker.data.sparse import SparseRows, sparse_rows
 from joker.data.targets import Targets, make_targets
 
 __all__ = [
     "ORDERS",
     "Blocks",
+    "HostRows",
     "Rows",
     "SparseRows",
     "Targets",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from numbers import Integral
@@ -48,9 +49,22 @@ class Blocks:
         """The rows in the order in which blocks are cut from them."""
         return torch.randperm(self.n, generator=generator(self.seed, "blocks"), dtype=torch.int64)
 
+    def span(self, k: int) -> tuple[int, int]:
+        """Where block k begins and ends in the permutation."""
+        return k * self.n // self.count, (k + 1) * self.n // self.count
+
     def rows(self, k: int) -> Tensor:  # (b,)
         """The rows of block k."""
-        return self.permutation[k * self.n // self.count : (k + 1) * self.n // self.count]
+        return self.permutation[slice(*self.span(k))]
+
+    def runs(self, rows: int) -> Iterator[tuple[int, int]]:
+        """Runs of blocks, from one up to before another, of about ``rows`` rows in all."""
+        step = max(1, rows // self.size)
+        return ((k, min(k + step, self.count)) for k in range(0, self.count, step))
+
+    def lengths(self) -> Tensor:  # (count,)
+        """The number of rows of each block."""
+        return torch.arange(1, self.count + 1) * self.n // self.count - torch.arange(self.count) * self.n // self.count
 
     def visit(self, step: int) -> int:
         """The block that step number ``step``, counted from 0, visits."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from joker.data.checks import check_finite
+from joker.runtime import Upload
 
 
 class Rows(ABC):
@@ -32,6 +33,11 @@ class Rows(ABC):
     @abstractmethod
     def device(self) -> torch.device:
         """Where it is handed out."""
+
+    @property
+    def index_device(self) -> torch.device:
+        """Where ``take`` wants its row numbers."""
+        return self.device
 
     @property
     @abstractmethod
@@ -101,6 +107,56 @@ class TensorRows(Rows):
 
     def check(self, what: str) -> None:
         if len(self):
+            check_finite(self.x, what)
+
+
+@dataclass(frozen=True, eq=False)
+class HostRows(Rows):
+    """Rows in the memory of the host, handed out on a card.
+
+    They are copied to page-locked buffers and from there to the card while it works on something
+    else, in the type they are kept in, such as uint8 or float16, and cast there.
+    """
+
+    x: Tensor  # (n, d) on the CPU
+    upload: Upload
+    floating: torch.dtype = torch.float32
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.x.shape
+        return n, d
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.floating
+
+    @property
+    def device(self) -> torch.device:
+        return self.upload.device
+
+    @property
+    def index_device(self) -> torch.device:
+        return self.x.device
+
+    @property
+    def row_bytes(self) -> int:
+        return self.shape[1] * (self.floating.itemsize + self.x.element_size())
+
+    def take(
+        self,
+        rows: Tensor,  # (b,)
+    ) -> Tensor:  # (b, d)
+        rows = rows.to(self.x.device)
+        shape = (len(rows), self.shape[1])
+        return self.upload(shape, self.x.dtype, lambda out: torch.index_select(self.x, 0, rows, out=out)).to(self.dtype)
+
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        part = self.x[rows]
+        return self.upload(part.shape, part.dtype, lambda out: out.copy_(part)).to(self.dtype)
+
+    def check(self, what: str) -> None:
+        if len(self) and self.x.is_floating_point():
             check_finite(self.x, what)
 
 

@@ -60,7 +60,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     warm_start: bool = False
     device: str | torch.device | None = None
     dtype: str | torch.dtype = "auto"
-    memory: int | str = "256MiB"
+    precision: str = "auto"
+    memory: int | str = "auto"
     callbacks: Sequence[Callback] | None = None
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
@@ -191,10 +192,12 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Training:
         """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
         (n, d), t = sample.x.shape, sample.y.shape[1]
-        block_size = parameters.block_size(self.block_size, n, dense_row_bytes(sample.x), self.memory)
+        memory = parameters.memory(self.memory, place)
+        block_size = parameters.block_size(self.block_size, n, dense_row_bytes(sample.x), memory)
         one_block = isinstance(block_size, Integral) and block_size >= n
         # A copy: the machine keeps it, and what becomes of the user's array must not change the machine.
-        x = rows_of(sample.x, parameters.dtype(self.dtype, one_block), place, copy=True)
+        dtype, mixed = parameters.precision(self.precision, self.dtype, one_block, place)
+        x = rows_of(sample.x, dtype, place, copy=True)
         w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
         kernel = kernels.get(self.kernel)
         return prepare(
@@ -208,7 +211,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             n_features=parameters.n_features(self.n_features, self.features, kernel, n, d),
             features=self.features,
             intercept=self._constant,
-            memory=self.memory,
+            memory=memory,
+            mixed=mixed,
             settings=Settings(
                 block_size=block_size,
                 max_epochs=self.max_epochs,
@@ -242,7 +246,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return self
 
     def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
-        return machine.predict(rows_of(x, machine.dtype, machine.constant.device, copy=False), self.memory)
+        place = machine.constant.device
+        return machine.predict(rows_of(x, machine.dtype, place, copy=False), parameters.memory(self.memory, place))
 
     def _decide(self, X: Any) -> NDArray[Any]:  # (n, t)
         """The prediction function of each column, for rows as a user gives them."""

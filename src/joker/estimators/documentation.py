@@ -55,8 +55,13 @@ device : str, torch.device or None
     Where to compute; None is where X lies if it is a tensor, else the CPU.
 dtype : {"auto", "float32", "float64"}
     What to compute in; ``"auto"`` is float64 where the problem fits one block, else float32.
-memory : int or str
+precision : {"auto", "mixed", "float32", "float64"}
+    ``"mixed"`` is float32 with the kernel among the rows of a block on the tensor cores of a CUDA card: it
+    shapes the steps and does not move the solution. ``"auto"`` is float64 where the problem fits one block, else
+    mixed; on the CPU mixed is the same as float32.
+memory : int, str or "auto"
     Scratch space for tiles, and where X is sparse for the dense rows of a block, such as ``"500MB"``.
+    ``"auto"`` is 256 MiB on the CPU and 1 GiB on a card.
 callbacks : sequence of Callback or None
     What is to watch the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``, ``EarlyStopping``,
     ``Progress`` or your own. Those of scikit-learn 1.9 go to ``set_callbacks``.

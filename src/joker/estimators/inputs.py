@@ -9,8 +9,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from joker.data import Rows, SparseRows, TensorRows, as_rows, sparse_rows
-from joker.runtime import parse_device
+from joker.data import HostRows, Rows, SparseRows, TensorRows, as_rows, sparse_rows
+from joker.runtime import Upload, free_bytes, parse_device
+
+HALF = 0.5  # of what is free on a card: larger X stays on the host and is copied block by block
 
 
 def as_array(data: Any) -> Any:
@@ -35,6 +37,8 @@ def rows_of(x: Any, dtype: torch.dtype, device: torch.device, *, copy: bool) -> 
             return torch.tensor(part, dtype=kind, device=device)
         return torch.from_numpy(np.require(part, requirements="W")).to(device, kind)  # torch takes no read-only array
 
+    if not sp.issparse(x) and x.size * dtype.itemsize > HALF * free_bytes(device):
+        return HostRows(torch.tensor(x, dtype=dtype), Upload(device), dtype)
     if sp.issparse(x):
         return sparse_rows(tensor(x.indptr), tensor(x.indices), tensor(x.data, dtype), x.shape[1])
     return TensorRows(tensor(x, dtype))

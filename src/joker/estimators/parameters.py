@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows, distinct
-from joker.errors import InvalidParameter
+from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, bandwidth
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, parse_dtype
 
@@ -18,6 +18,8 @@ AUTO = "auto"
 ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
 BLOCK = 512  # and the rows of a block beyond
 EXACT_ROWS = 10_000  # rows up to which n_features="auto" uses the kernel itself
+PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
+CARD_BUDGET = 2**30  # bytes of scratch space on a card: the features of a block are many there
 FEATURES = 4_000  # and how many features it takes beyond
 
 
@@ -55,11 +57,26 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
     return None if exact or not kernel.feature_kinds else FEATURES
 
 
-def dtype(given: str | torch.dtype, one_block: bool) -> torch.dtype:
-    """Return the floating-point type to compute in."""
+def precision(given: str, dtype: str | torch.dtype, one_block: bool, place: torch.device) -> tuple[torch.dtype, bool]:
+    """Return the floating-point type to compute in, and whether the kernel of a block may be less precise."""
+    if given not in PRECISIONS:
+        raise UnknownName.among("precision", given, PRECISIONS)
+    auto = isinstance(dtype, str) and dtype == AUTO
+    stated = None if auto else parse_dtype(dtype)
+    meant = PRECISIONS[given] or stated or (torch.float64 if one_block else torch.float32)
+    if stated not in (None, meant):
+        raise InvalidParameter(
+            f"precision and dtype must agree; got precision={given!r} and dtype={dtype!r}. Leave out one of the two."
+        )
+    low = given == "mixed" or (given == AUTO and place.type == "cuda")
+    return meant, low and meant == torch.float32
+
+
+def memory(given: int | str, place: torch.device) -> int:
+    """Return the bytes of scratch space."""
     if isinstance(given, str) and given == AUTO:
-        return torch.float64 if one_block else torch.float32
-    return parse_dtype(given)
+        return CARD_BUDGET if place.type == "cuda" else DEFAULT_BUDGET
+    return parse_bytes(given)
 
 
 def fraction(validation_fraction: float) -> float:

@@ -204,6 +204,20 @@ class Loss(ABC):
         return torch.maximum(torch.minimum(a, high), low)
 
     @property
+    def device_form(self) -> tuple[str, Bound, Bound] | None:
+        """The form of ``dual`` that device kernels know, with its two numbers; None if they know none.
+
+        See :class:`joker.ops.block_search.Dual`. Every quadratic loss has one, from its slope and curvature at 0.
+        """
+        zero = torch.zeros(1, 1, dtype=torch.float64)
+        return ("quadratic", self.curvature(zero)[0], self.slope(zero)[0]) if self.quadratic else None
+
+    @property
+    def unscaled(self) -> tuple[Loss, Bound]:
+        """The loss without its factor, and the factor."""
+        return self, 1.0
+
+    @property
     def unbounded(self) -> bool:
         """Whether the dual variable is free, so that a quadratic loss needs one linear solve."""
         return _all(self.lower, -math.inf) and _all(self.upper, math.inf) and self.kink == 0

@@ -78,6 +78,10 @@ class Logistic(ClassificationLoss):
     def upper(self) -> Bound:
         return 1.0
 
+    @property
+    def device_form(self) -> tuple[str, Bound, Bound]:
+        return "entropy", 0.0, 0.0
+
     def primal(self, u: Tensor) -> Tensor:
         return -torch.nn.functional.logsigmoid(u)  # softplus drops exp(u) below -20
 

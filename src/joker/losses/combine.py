@@ -72,6 +72,10 @@ class Scaled(Loss):
         return self.loss.unbounded
 
     @property
+    def unscaled(self) -> tuple[Loss, Bound]:
+        return self.loss, self.c
+
+    @property
     def _divisor(self) -> Bound:
         return torch.where(self.c > 0, self.c, 1.0) if isinstance(self.c, Tensor) else self.c
 

@@ -156,6 +156,10 @@ class Lp(RegressionLoss):
         """The conjugate exponent."""
         return self.p / (self.p - 1)
 
+    @property
+    def device_form(self) -> tuple[str, Bound, Bound]:
+        return "power", self.q, 0.0
+
     def primal(self, u: Tensor) -> Tensor:
         return u.abs().pow(self.p) / self.p
 

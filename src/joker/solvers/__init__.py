@@ -2,10 +2,11 @@
 
 from joker.solvers.average import Average
 from joker.solvers.block import BlockResult, BlockSolver, Outcome
-from joker.solvers.descent import Descent, Settings
+from joker.solvers.descent import Descent
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report
+from joker.solvers.settings import Settings
 from joker.solvers.state import ExactState, FeatureState, State
 
 __all__ = [

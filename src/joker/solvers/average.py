@@ -18,6 +18,7 @@ from joker.data import Blocks
 from joker.solvers.state import OpenBlock, State
 
 HORIZON = 0.5  # epochs
+AT_ONCE = 2**20  # rows of which the average is read in one go
 
 
 class Average:
@@ -31,46 +32,54 @@ class Average:
         self.rate = min(1.0, 1 / (HORIZON * blocks.count))
         self.blocks = blocks
         self.alpha, self.image = torch.zeros_like(state.alpha), torch.zeros_like(state.image)
-        self.steps = 0
-        self.seen = [0] * blocks.count  # the step up to which each block's sum is valid
+        # Counted where the data are, so that a step can be captured and replayed.
+        self.steps = torch.zeros(1, dtype=torch.int64, device=state.alpha.device)
+        self.seen = self.steps.repeat(blocks.count)  # the step up to which each block's sum is valid
 
-    def record(self, k: int, block: OpenBlock, a: Tensor, state: State) -> None:
+    def record(
+        self,
+        k: Tensor,  # (1,)
+        block: OpenBlock,
+        a: Tensor,  # (b, t)
+        state: State,
+    ) -> None:
         """Take in a step that moved block k from ``block.a`` to ``a``."""
-        sums = self._kept(k) * self.alpha[block.rows] + (1 - self._kept(k)) * block.a
+        sums = torch.lerp(block.a, self.alpha[block.rows], self._kept(self.seen.index_select(0, k)))
         self.alpha[block.rows] = torch.lerp(sums, a, self.rate)
         self.image.lerp_(state.image, self.rate)
         self.steps += 1
-        self.seen[k] = self.steps
+        self.seen.index_copy_(0, k, self.steps)
 
     def record_all(self, state: State) -> None:
         """Take in a step that moved every row."""
         self.alpha.lerp_(state.alpha, self.rate)
         self.image.lerp_(state.image, self.rate)
         self.steps += 1
-        self.seen = [self.steps] * self.blocks.count
+        self.seen.copy_(self.steps.expand_as(self.seen))
 
     def read(self, state: State) -> tuple[Tensor, Tensor]:
         """The average α (n, t) and its image; those of the state before the first step."""
-        if self.steps == 0:
+        if not int(self.steps):
             return state.alpha, state.image
-        weight = 1 - (1 - self.rate) ** self.steps
-        alpha = torch.empty_like(self.alpha)
-        for k in range(self.blocks.count):
-            rows, kept = self.blocks.rows(k), self._kept(k)
-            alpha[rows] = (kept * self.alpha[rows] + (1 - kept) * state.alpha[rows]) / weight
+        weight = 1 - (1 - self.rate) ** int(self.steps)
+        alpha, device = torch.empty_like(self.alpha), self.alpha.device
+        lengths, kept = self.blocks.lengths().to(device), self._kept(self.seen)
+        for k, stop in self.blocks.runs(AT_ONCE):
+            rows = self.blocks.permutation[self.blocks.span(k)[0] : self.blocks.span(stop)[0]].to(device)
+            share = kept[k:stop].repeat_interleave(lengths[k:stop])[:, None]
+            alpha[rows] = torch.lerp(state.alpha[rows], self.alpha[rows], share) / weight
         return alpha, self.image / weight
 
     def state_dict(self) -> dict[str, Any]:
         """Sums and counts."""
         sums = {"alpha": self.alpha.clone(), "image": self.image.clone()}
-        return {**sums, "steps": self.steps, "seen": list(self.seen)}
+        return {**sums, "steps": self.steps.clone(), "seen": self.seen.clone()}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Take over saved sums and counts."""
-        self.alpha.copy_(saved["alpha"])
-        self.image.copy_(saved["image"])
-        self.steps, self.seen = saved["steps"], list(saved["seen"])
+        for name in ("alpha", "image", "steps", "seen"):
+            getattr(self, name).copy_(saved[name])
 
-    def _kept(self, k: int) -> float:
-        """The share of block k's sum that is left after the steps it has not seen."""
-        return (1 - self.rate) ** (self.steps - self.seen[k])
+    def _kept(self, seen: Tensor) -> Tensor:
+        """The share that is left of sums valid up to the step ``seen``."""
+        return torch.pow(1 - self.rate, (self.steps - seen).double()).to(self.alpha.dtype)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.losses import Loss
+from joker.ops import block_search
 from joker.runtime import all_true
 from joker.solvers.free_set import Box, minimise
 
@@ -60,6 +61,7 @@ class BlockResult:
 
     x: Tensor  # (b, t) inside the box
     change: Tensor  # (t,) float64, J(x) - J(a), never above 0
+    linear: Tensor  # (t,) float64, the change without ½ s·K s for s = x - a
     outcome: Tensor  # (t,) values of Outcome
     products: Tensor  # (t,) products K v
 
@@ -97,8 +99,17 @@ class BlockSolver:
         a: Tensor,  # (b, t) inside the box of the loss
         y: Tensor,  # (b, t) or (b, 1)
         loss: Loss,
+        dual: block_search.Dual | None = None,
     ) -> BlockResult:
-        """Lower the dual objective over the block; ``a`` is not changed."""
+        """Lower the dual objective over the block; ``a`` is not changed.
+
+        Where the loss has a form ``dual`` that a device kernel knows, and the block lies on
+        such a device, one launch does it all.
+        """
+        if dual is not None and block_search.available(K.device, len(K)):
+            y, c = y.expand_as(a), torch.as_tensor(loss.unscaled[1]).to(K).expand_as(a)
+            limits = (self.tol, self.max_products, self.max_models)
+            return BlockResult(*block_search.solve(K, f, a, y, c, dual, *limits))
         search = _Search(K, f, a, y, loss, self)
         for _ in range(self.max_models):
             if all_true(search.done):
@@ -179,7 +190,8 @@ class _Search:
         outcome = torch.where(self.stalled, Outcome.STALLED, outcome)
         outcome = torch.where(self.broken, Outcome.BROKEN, outcome)
         x, change = torch.where(better, self.x, self.a), torch.where(better, self.change, 0.0)
-        return BlockResult(x, change, outcome, self.products)
+        linear = torch.where(better, change - 0.5 * _dot(x - self.a, self.Ks), 0.0)
+        return BlockResult(x, change, linear, outcome, self.products)
 
     def _clamp(self, x: Tensor) -> Tensor:
         return torch.clamp(x, self.low, self.high)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import inf
-from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from joker.data import Blocks, Rows, TensorRows
-from joker.errors import InvalidParameter, StateMismatch
-from joker.runtime import hold_interrupts, peak_bytes
+from joker.errors import BudgetTooSmall, StateMismatch
+from joker.ops import block_search
+from joker.runtime import OutOfMemory, Replay, format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.solvers.average import Average
-from joker.solvers.block import BlockSolver, Outcome
+from joker.solvers.block import Outcome
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.momentum import Momentum
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report, Tally
+from joker.solvers.settings import Settings
 from joker.solvers.state import State
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
@@ -30,68 +29,6 @@ ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; eac
 Callback = Callable[[Record], bool | None]  # True asks to stop
 Tick = Callable[[], bool | None]
 Judge = Callable[[Point], Sequence[float]]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a descent is run.
-
-    Parameters
-    ----------
-    block_size : int
-        Rows in a block, at most.
-    max_epochs : float
-        Visits to a block, as a multiple of the number of blocks. A problem that fits in
-        one block is solved to ``tol`` whatever this says.
-    tol : float
-        Relative duality gap at which to stop.
-    max_time : float
-        Seconds after which no further block is begun.
-    order : {"shuffled", "random", "cyclic"}
-        The order of the blocks.
-    averaging : bool
-        Return the average of the iterates instead of the last one.
-    momentum : bool
-        Accelerate: pays where the gap is to become small over tens of epochs.
-    gap_every : int
-        Epochs between looks at the gap.
-    seed : int
-        Of the partition into blocks and of their order.
-    block : BlockSolver
-        Settings of the block solve.
-    """
-
-    block_size: int = 512
-    max_epochs: float = 5
-    tol: float = 1e-3
-    max_time: float = inf
-    order: str = "shuffled"
-    averaging: bool = True
-    momentum: bool = False
-    gap_every: int = 1
-    seed: int = 0
-    block: BlockSolver = field(default_factory=BlockSolver)
-
-    def __post_init__(self) -> None:
-        for name in ("max_epochs", "tol", "max_time"):
-            self._check(name, Real, 0, "a number of at least 0")
-        self._check("gap_every", Integral, 1, "a whole number of at least 1")
-        self._check("seed", Integral, -inf, "a whole number")
-        for name, kind in {"averaging": bool, "momentum": bool, "block": BlockSolver}.items():
-            if not isinstance(getattr(self, name), kind):
-                self._refuse(name, f"a {kind.__name__}")
-
-    def _check(self, name: str, kind: type, least: float, rule: str) -> None:
-        value = getattr(self, name)
-        fits = isinstance(value, kind) and not isinstance(value, bool)
-        if not fits or not value >= least:
-            self._refuse(name, rule)
-
-    def _refuse(self, name: str, rule: str) -> None:
-        default = getattr(Settings(), name)
-        raise InvalidParameter(
-            f"{name} must be {rule}; got {name}={getattr(self, name)!r}. Use for example {name}={default}."
-        )
 
 
 class Descent:
@@ -114,9 +51,13 @@ class Descent:
         self.momentum = Momentum(state, self.blocks.count) if settings.momentum else None
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []
-        self.tally = Tally()
         self.point: Point | None = None  # what a record is of, while the callback is called
         self.whole = True  # False when an error has left a block half visited
+        device = state.alpha.device
+        self.tally = Tally(device)
+        self._permutation = self.blocks.permutation.to(device, torch.int32)
+        self._numbers = torch.arange(self.blocks.count, device=device)
+        self._visit: Callable[[Tensor, Tensor, Tensor], None] = self._ready()
 
     @property
     def epoch(self) -> float:
@@ -153,20 +94,58 @@ class Descent:
         """Visit one block."""
         self.whole = False
         k = self.blocks.visit(self.steps)
-        rows = self.blocks.rows(k)
+        start, stop = self.blocks.span(k)
+        rows, x = self._permutation[start:stop], self.state.x
+        inputs = x[rows if x.index_device == rows.device else self.blocks.rows(k)]
+        try:
+            self._visit(self._numbers[k : k + 1], rows, inputs)
+        except OutOfMemory:  # nothing has moved yet: memory is taken before α and its image change
+            self._make_room()
+            self.step()
+        else:
+            self.steps += 1
+            self.whole = True
+
+    def _ready(self) -> Callable[[Tensor, Tensor, Tensor], None]:
+        """One step, replayed where nothing in it needs the host."""
+        # One block of a free quadratic loss is solved by one factorisation, to the last digit.
+        once = self.blocks.count == 1 and self.problem.loss.quadratic and self.problem.loss.unbounded
+        known = self.problem.dual is not None and not once
+        self._dual = self.problem.dual if known else None
+        fused = known and block_search.available(self.state.alpha.device, self.blocks.size)
+        return Replay(self._step) if fused else self._step
+
+    def _make_room(self) -> None:
+        """Plan the step again with less scratch space."""
+        self._visit = self._ready()  # lets go of what was captured
+        release_memory(self.state.alpha.device)
+        if not self.state.shrink():
+            needed, free = self.state.scratch_bytes, free_bytes(self.state.alpha.device)
+            raise BudgetTooSmall(
+                f"the device must have room for a block of {self.blocks.size} rows; {format_bytes(free)} are free and "
+                f"about {format_bytes(needed)} are needed: {format_bytes(max(needed - free, 0))} are missing. "
+                "Use a smaller block_size, or free memory on the device."
+            )
+
+    def _step(
+        self,
+        k: Tensor,  # (1,)
+        rows: Tensor,  # (b,)
+        x: Tensor,  # (b, d)
+    ) -> None:
+        """Visit block k, without a look at any number on the host."""
+        rows = rows.long()
         if self.momentum:
-            found = self.momentum.step(self.state, rows, self.problem, self.settings.block)
+            found = self.momentum.step(self.state, rows, x, self.problem, self.settings.block)
             if self.average:
                 self.average.record_all(self.state)
         else:
-            block = self.state.open(rows)
-            found = self.settings.block.solve(block.K, block.f, block.a, *self.problem.take(rows))
-            self.state.commit(block, found.x)
+            block = self.state.open(rows, x)
+            found = self.settings.block.solve(block.K, block.f, block.a, *self.problem.take(rows), self._dual)
+            found = self.state.commit(block, found)
             if self.average:
                 self.average.record(k, block, found.x, self.state)
         self.tally.add(found)
-        self.steps += 1
-        self.whole = True
 
     def best(self) -> tuple[Point, Gap, Gap]:
         """The average or the last iterate, in each column the one with the smaller gap; its gap and the last one's."""

@@ -18,7 +18,6 @@ covered by that proof; there the gap is the proof. Where J rises from one look t
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
 import torch
@@ -35,30 +34,28 @@ class Momentum:
     """The points z and y; x is the state itself between two steps."""
 
     def __init__(self, state: State, count: int) -> None:
-        self.count, self.theta = count, 1 / count
+        self.count = count
+        # Kept where the data are, so that a step can be captured and replayed.
+        self.theta = torch.full((1,), 1 / count, dtype=torch.float64, device=state.alpha.device)
         self.alpha, self.image = state.alpha.clone(), state.image.clone()
         self.dual: Tensor | None = None
 
-    def step(self, state: State, rows: Tensor, problem: Problem, solver: BlockSolver) -> BlockResult:
-        """Visit the block of ``rows``."""
-        state.alpha.lerp_(self.alpha, self.theta)
-        state.image.lerp_(self.image, self.theta)
-        block = state.open(rows)
+    def step(self, state: State, rows: Tensor, x: Tensor, problem: Problem, solver: BlockSolver) -> BlockResult:
+        """Visit the block of ``rows``, whose inputs are ``x``."""
+        theta, shrink = self.theta.to(state.alpha.dtype), (self.count * self.theta).to(state.alpha.dtype)
+        state.alpha.lerp_(self.alpha, theta)
+        state.image.lerp_(self.image, theta)
+        block = state.open(rows, x)
         z = self.alpha[rows]
-        found = solver.solve(self.shrink * block.K, block.f, z, *problem.take(rows))
-        move = found.x - z
-        change = state.image_change(block, move)
+        found = solver.solve(shrink * block.K, block.f, z, *problem.take(rows), problem.dual)
+        found, change = state.settle(block, z, found, shrink)
         self.alpha[rows] = found.x
         self.image += change
-        state.alpha[rows] += self.shrink * move
-        state.image.add_(change, alpha=self.shrink)
-        self.theta = (sqrt(self.theta**4 + 4 * self.theta**2) - self.theta**2) / 2
+        state.alpha[rows] += shrink * (found.x - z)
+        state.image += shrink * change
+        square = self.theta.square()
+        self.theta.copy_(((square.square() + 4 * square).sqrt() - square) / 2)
         return found
-
-    @property
-    def shrink(self) -> float:
-        """The factor Nθ of the block kernel."""
-        return self.count * self.theta
 
     def check(self, dual: Tensor, state: State) -> None:
         """Start anew if the dual objective (t,) of a column has risen since the last check, by more than rounding."""
@@ -67,18 +64,19 @@ class Momentum:
             return
         rounding = ROUNDING * torch.finfo(state.alpha.dtype).eps * before.abs()
         if bool((dual - before > rounding).any()):
-            self.theta = 1 / self.count
+            self.theta.fill_(1 / self.count)
             self.alpha.copy_(state.alpha)
             self.image.copy_(state.image)
 
     def state_dict(self) -> dict[str, Any]:
         """z, its image and θ."""
         points = {"alpha": self.alpha.clone(), "image": self.image.clone()}
-        return {**points, "theta": self.theta, "dual": self.dual}
+        return {**points, "theta": self.theta.clone(), "dual": self.dual}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Take over saved ones."""
         self.alpha.copy_(saved["alpha"])
         self.image.copy_(saved["image"])
+        self.theta.copy_(saved["theta"])
         dual = saved["dual"]
-        self.theta, self.dual = saved["theta"], None if dual is None else dual.to(self.alpha.device)
+        self.dual = None if dual is None else dual.to(self.alpha.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from joker.data import Targets
 from joker.errors import InvalidData
 from joker.losses import Loss, Scaled
+from joker.ops.block_search import Dual
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,15 @@ class Problem:
         """Targets of some rows, and the loss scaled for them, in the type of the rows or in ``dtype``."""
         y, c = self.targets.take(rows)
         return y.to(dtype or y.dtype), Scaled(self.loss, c.to(dtype or c.dtype))
+
+    @cached_property
+    def dual(self) -> Dual | None:
+        """The loss in the form that device kernels know, if it has one."""
+        if (form := self.loss.device_form) is None:
+            return None
+        name, *numbers = form
+        y, t = self.targets.y, self.targets.t
+        rows = [
+            torch.as_tensor(v).to(y).expand(t) for v in (*numbers, self.loss.lower, self.loss.upper, self.loss.kink)
+        ]
+        return Dual(name, self.loss.frame.task == "classification", self.loss.kink != 0, torch.stack(rows))

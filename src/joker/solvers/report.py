@@ -62,45 +62,45 @@ class Record:
 
 
 class Tally:
-    """Adds up how block solves ended, reading the device only when asked."""
+    """Adds up how block solves ended, where the data are, and is read only when asked."""
 
-    def __init__(self) -> None:
-        self.outcomes: Counter[Outcome] = Counter()
-        self.products = 0
-        self._still: bool | None = None  # None: nothing was visited
-        self._pending: list[BlockResult] = []
+    def __init__(self, device: torch.device) -> None:
+        self.counts = torch.zeros(len(Outcome), dtype=torch.int64, device=device)
+        self.recent = torch.zeros(3, dtype=torch.int64, device=device)  # since the last call of still()
+        self.used = torch.zeros(1, dtype=torch.int64, device=device)
+        self._codes = torch.arange(len(Outcome), device=device)
 
     def add(self, result: BlockResult) -> None:
         """Take in one block."""
-        self._pending.append(result)
+        found = (result.outcome[:, None] == self._codes).sum(0)
+        self.counts += found
+        self.used += result.products.sum()
+        self.recent += torch.stack([found.sum(), (result.change < 0).sum(), found[Outcome.LIMIT]])
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        """How often each outcome was met."""
+        return Counter({outcome: count for outcome, count in zip(Outcome, self.counts.tolist(), strict=True) if count})
+
+    @property
+    def products(self) -> int:
+        """Products K v in all."""
+        return int(self.used)
 
     def still(self) -> bool:
         """Whether blocks were visited since the last call and none of them can move any more."""
-        self._read()
-        still, self._still = self._still, None
-        return bool(still)
+        visited, moved, limited = self.recent.tolist()
+        self.recent.zero_()
+        return bool(visited > 0 and moved == 0 and limited == 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts, as plain numbers."""
-        self._read()
-        outcomes = {outcome.name: count for outcome, count in self.outcomes.items()}
-        return {"outcomes": outcomes, "products": self.products, "still": self._still}
+        """Counts."""
+        return {name: getattr(self, name).clone() for name in ("counts", "recent", "used")}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Take over saved counts."""
-        self.outcomes = Counter({Outcome[name]: count for name, count in saved["outcomes"].items()})
-        self.products, self._still = saved["products"], saved["still"]
-        self._pending.clear()
-
-    def _read(self) -> None:
-        if not self._pending:
-            return
-        codes = torch.stack([r.outcome for r in self._pending]).flatten().tolist()
-        self.outcomes.update(Outcome(code) for code in codes)
-        self.products += int(torch.stack([r.products for r in self._pending]).sum())
-        moved = bool(torch.stack([r.change for r in self._pending]).any())
-        self._still = self._still is not False and not moved and Outcome.LIMIT not in codes
-        self._pending.clear()
+        for name, count in saved.items():
+            getattr(self, name).copy_(count)
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
 from joker.data import Rows, TensorRows
+from joker.ops.low_precision import low_copy, low_gram, rounds
 from joker.runtime import DEFAULT_BUDGET, tiles
+from joker.solvers.block import BlockResult
 
 SAMPLE = 16  # rows
 WIDE_COPIES = 10  # float64 numbers that the gap needs for each prediction
+SMALLEST_PART = 256  # features
+KEPT = 0.5  # share of the decrease promised by an inexact K from which on a step is taken as it is
 
 
 class Gram(Protocol):
@@ -45,6 +49,10 @@ class FeatureMap(Protocol):
         """Return the bytes that a call on b rows holds at its peak."""
         ...
 
+    def slice(self, start: int, stop: int, /) -> Self:
+        """Return the map of some of the features alone."""
+        ...
+
 
 AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
 
@@ -63,23 +71,66 @@ class OpenBlock:
 class State(ABC):
     """α and its image, moved by ``commit`` alone."""
 
+    exact = True
+    """Whether the K of an open block is as good as the image."""
+
     def __init__(self, x: Rows, t: int, image_rows: int) -> None:
         self.x = x  # (n, d)
         self.alpha = torch.zeros(len(x), t, dtype=x.dtype, device=x.device)
         self.image = torch.zeros(image_rows, t, dtype=x.dtype, device=x.device)
 
     @abstractmethod
-    def open(self, rows: Tensor) -> OpenBlock:
-        """The kernel, prediction and α of a block."""
+    def open(
+        self,
+        rows: Tensor,  # (b,)
+        x: Tensor | None = None,  # (b, d)
+    ) -> OpenBlock:
+        """The kernel, prediction and α of a block; ``x`` are its inputs, where they are at hand."""
 
     @abstractmethod
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         """What the image gains when α of the block moves by ``move`` (b, t)."""
 
-    def commit(self, block: OpenBlock, a: Tensor) -> None:
-        """Set α of the block to ``a`` (b, t) and move the image with it."""
-        self.image += self.image_change(block, a - block.a)
-        self.alpha[block.rows] = a
+    def commit(self, block: OpenBlock, found: BlockResult) -> BlockResult:
+        """Move α of the block and the image to the point found, or towards it; return what was done."""
+        found, change = self.settle(block, block.a, found)
+        self.image += change
+        self.alpha[block.rows] = found.x
+        return found
+
+    def settle(
+        self,
+        block: OpenBlock,
+        a: Tensor,  # (b, t)
+        found: BlockResult,
+        shrink: Tensor | float = 1.0,
+    ) -> tuple[BlockResult, Tensor]:
+        """The step from ``a`` that lowers the objective also where K was inexact, and the change of the image.
+
+        The change of the image gives s·K s as it should be, for ``shrink`` times K. If the step s has lost
+        its promise, the share of it is taken that minimises J(a) + share · linear + share² ½ s·K s: an upper
+        bound, as the other terms are convex.
+        """
+        move = found.x - a
+        change = self.image_change(block, move)
+        if self.exact:
+            return found, change
+        curvature = shrink * torch.linalg.vecdot(change, change, dim=0).double()
+        good = found.linear + 0.5 * curvature <= KEPT * found.change
+        share = torch.where(good, 1.0, (-found.linear / curvature).clamp(0, 1).nan_to_num(0.0))
+        true = share * (found.linear + 0.5 * share * curvature)
+        share = share.to(a.dtype)
+        x = torch.where(good, found.x, torch.lerp(a, found.x, share))
+        return replace(found, x=x, change=true.clamp(max=0)), change * share
+
+    @property
+    @abstractmethod
+    def scratch_bytes(self) -> int:
+        """About how many bytes a step takes beside the state."""
+
+    def shrink(self) -> bool:
+        """Take less scratch space for a block from now on; False if there is no way."""
+        return False
 
     @abstractmethod
     def image_of(self, alpha: Tensor) -> Tensor:
@@ -87,7 +138,8 @@ class State(ABC):
 
     def sample(self) -> Tensor:
         """The kernel among the first few rows: it tells kernels, bandwidths and draws of features apart."""
-        return self.open(torch.arange(min(len(self.x), SAMPLE), device=self.x.device)).K
+        rows = torch.arange(min(len(self.x), SAMPLE), device=self.x.device)
+        return self.open(rows).K
 
     @abstractmethod
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
@@ -110,8 +162,12 @@ class ExactState(State):
         super().__init__(x, t, len(x))
         self.gram, self.add_product, self.budget = gram, add_product, budget
 
-    def open(self, rows: Tensor) -> OpenBlock:
-        x = self.x[rows]
+    @property
+    def scratch_bytes(self) -> int:
+        return self.budget + 2 * self.image.numel() * self.image.element_size()
+
+    def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
+        x = self.x[rows] if x is None else x
         return OpenBlock(rows, self.gram(x, x), self.image[rows], self.alpha[rows], x)
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
@@ -131,18 +187,83 @@ class ExactState(State):
 
 
 class FeatureState(State):
-    """With random features: θ = Ψᵀα; the features of a block are computed once a step."""
+    """With random features: θ = Ψᵀα; the features of a block are computed once a step.
 
-    def __init__(self, x: Rows, t: int, features: FeatureMap, budget: int = DEFAULT_BUDGET) -> None:
+    Parameters
+    ----------
+    x : Rows
+        The rows.
+    t : int
+        Columns.
+    features : FeatureMap
+        The map ψ.
+    budget : int
+        Bytes of scratch space. Where the features of a block do not fit, they are made in
+        parts, and made again to move θ.
+    block_size : int
+        Rows of a block, at most.
+    mixed : bool
+        Whether K = ΨΨᵀ may come from low-precision tensor cores. θ and the predictions do not.
+    """
+
+    def __init__(
+        self,
+        x: Rows,
+        t: int,
+        features: FeatureMap,
+        budget: int = DEFAULT_BUDGET,
+        block_size: int = 1,
+        mixed: bool = False,
+    ) -> None:
         super().__init__(x, t, features.n_features)
-        self.features, self.budget = features, budget
+        self.features, self.budget, self.block_size = features, budget, block_size
+        self.exact = not (mixed and rounds(x.dtype, x.device, features.n_features))
+        self.part(features.n_features)
+        while self.scratch_bytes > budget and self.shrink():
+            pass
 
-    def open(self, rows: Tensor) -> OpenBlock:
-        psi = self.features(self.x[rows])
-        return OpenBlock(rows, psi @ psi.T, psi @ self.image, self.alpha[rows], psi)
+    def part(self, size: int) -> None:
+        """Make the features of a block in parts of at most ``size``."""
+        m = self.features.n_features
+        self.size = min(size, m)
+        places = [slice(start, min(start + size, m)) for start in range(0, m, size)]
+        self.parts = [(at, self.features.slice(at.start, at.stop)) for at in places]
+        if len(self.parts) == 1:
+            self.parts = [(slice(0, m), self.features)]
+
+    @property
+    def scratch_bytes(self) -> int:
+        b, itemsize = self.block_size, self.alpha.element_size()
+        low = 0 if self.exact else 2 * b * self.size
+        return self.parts[0][1].work_bytes(b) + low + itemsize * (b * b + self.image.numel())
+
+    def shrink(self) -> bool:
+        if self.size <= SMALLEST_PART:
+            return False
+        self.part(self.size // 2)
+        return True
+
+    def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
+        x = self.x[rows] if x is None else x
+        (at, part), *others = self.parts
+        psi, K = self._features_and_gram(part, x)
+        f = psi @ self.image[at]
+        for at, part in others:
+            psi, more = self._features_and_gram(part, x)
+            K = K + more
+            f += psi @ self.image[at]
+        return OpenBlock(rows, K, f, self.alpha[rows], x if others else psi)
+
+    def _features_and_gram(self, part: FeatureMap, x: Tensor) -> tuple[Tensor, Tensor]:
+        psi = part(x)
+        if self.exact:
+            return psi, psi @ psi.T
+        return psi, low_gram(low_copy(psi), len(x))
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
-        return block.inside.T @ move
+        if len(self.parts) == 1:
+            return block.inside.T @ move
+        return torch.cat([part(block.inside).T @ move for _, part in self.parts])
 
     def image_of(self, alpha: Tensor) -> Tensor:
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])

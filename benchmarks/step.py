@@ -1,0 +1,220 @@
+"""One block step on a CUDA card: milliseconds, share of the floor, peak memory, synchronisations.
+
+    python benchmarks/step.py                       # about two minutes on an H200
+    python benchmarks/step.py --only exact          # the cases whose name has the word
+    python benchmarks/step.py --out DIR             # where results go, beside this script by default
+
+Rows are generated: the time of a step depends on their shape, and on their content only through the number of
+products that a block solve takes, which is printed. The floor is what a step cannot do without, measured in the
+same run with plain torch calls: XW, the cosine, K_BB (in tf32 for a mixed step, else in float32), Ψθ and Ψᵀs. It can be
+beaten, as XW and the cosine are one kernel here. Times are medians of device events over batches of steps, after
+the captured graph has been replayed a few times. Synchronisations are those that torch's debug mode reports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import common
+import torch
+from torch import Tensor
+
+from joker.data import HostRows
+from joker.models import FeatureMachine
+from joker.runtime import Upload
+from joker.solvers import Descent, Settings
+from joker.training import prepare
+
+CUDA = torch.device("cuda")
+SEED = 0
+WARM, BATCHES, BATCH = 8, 5, 20
+CLASSIFICATION = ("hinge", "squared_hinge", "logistic")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table."""
+
+    name: str
+    loss: str
+    limit: float  # milliseconds
+    b: int = 512
+    m: int | None = 100_000
+    d: int = 28
+    t: int = 1
+    n: int = 200_000
+    kernel: str = "gaussian"
+    features: str = "auto"
+    mixed: bool = True
+    momentum: bool = False
+    host: bool = False
+    memory: str = "4GB"
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Generated inputs, on the card or the host, and targets."""
+        place = torch.device("cpu") if self.host else CUDA
+        draw = torch.Generator(place).manual_seed(SEED)
+        x = torch.empty(self.n, self.d, device=place)
+        for part in x.split(1_000_000):
+            part.copy_(torch.randn(part.shape, generator=draw, device=place))
+        y = (x[:, 0] * x[:, 1] + x[:, 2].sin()).to(CUDA)
+        return x, y.sign() if self.loss in CLASSIFICATION else y
+
+    def descent(self) -> Descent:
+        """The descent whose steps are timed."""
+        x, y = self.rows()
+        lam = 1 / 32 if self.t == 1 else [2.0 ** (k - 7) for k in range(self.t)]
+        return prepare(
+            HostRows(x.pin_memory(), Upload(CUDA)) if self.host else x,
+            y,
+            loss=self.loss,
+            lam=lam,
+            kernel=self.kernel,
+            bandwidth=float(self.d) ** 0.5 if self.kernel == "gaussian" else float(self.d),
+            n_features=self.m,
+            features=None if self.m is None else self.features,
+            memory=self.memory,
+            mixed=self.mixed,
+            settings=Settings(block_size=self.b, momentum=self.momentum, seed=SEED),
+        ).descent
+
+
+def cases() -> list[Case]:
+    """The table."""
+    mixed = [Case(f"{loss}, mixed", loss, 0.7) for loss in ("squared", "huber", "squared_hinge", "hinge")]
+    plain = [Case(f"{case.loss}, float32", case.loss, 1.7, mixed=False) for case in mixed]
+    return [
+        *mixed,
+        *plain,
+        Case("logistic, b 1,024", "logistic", 2.0, b=1_024),
+        Case("epsilon_insensitive", "epsilon_insensitive", 1.0),
+        Case("1 column, m 50,000", "squared_hinge", 0.7, m=50_000),
+        Case("15 columns, m 50,000", "squared_hinge", 0.7, m=50_000, t=15),
+        Case("ridge, m 10,000", "squared", 0.25, m=10_000),
+        Case("ridge with momentum, m 50,000", "squared", 0.7, m=50_000, momentum=True),
+        Case("exact gaussian", "squared", 5.0, b=2_048, m=None, d=90, n=463_715),
+        Case("exact laplacian", "squared", 12.0, b=2_048, m=None, d=90, n=463_715, kernel="laplacian"),
+        Case("structured", "squared_hinge", 3.0, m=200_000, d=3_072, t=10, n=20_000, features="structured"),
+        Case("8.8 M rows on the card", "squared_hinge", 0.7, n=8_800_000),
+        Case("8.8 M rows on the host", "squared_hinge", 0.8, n=8_800_000, host=True),
+    ]
+
+
+def milliseconds(run: Callable[[], object], batch: int = BATCH) -> float:
+    """The median time of a call, by device events around batches."""
+    times = []
+    for _ in range(BATCHES):
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(batch):
+            run()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop) / batch)
+    return sorted(times)[BATCHES // 2]
+
+
+def synchronisations(run: Callable[[], object], calls: int = 20) -> int:
+    """How often the host waits for the card in some calls."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        for _ in range(calls):
+            run()
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchroniz" in str(warning.message) for warning in found)
+
+
+def floor(case: Case) -> float | None:
+    """What XW, cos, K_BB, Ψθ and Ψᵀs take with plain torch, in milliseconds; None where a step is not made of them."""
+    if case.m is None or case.features == "structured":
+        return None
+    x, W = torch.randn(case.b, case.d, device=CUDA), torch.randn(case.d, case.m, device=CUDA)
+    phase, theta = torch.rand(case.m, device=CUDA), torch.randn(case.m, case.t, device=CUDA)
+    s, psi = torch.randn(case.b, case.t, device=CUDA), torch.randn(case.b, case.m, device=CUDA)
+    total = milliseconds(lambda: torch.addmm(phase, x, W)) + milliseconds(psi.cos_)
+    total += milliseconds(lambda: psi @ theta) + milliseconds(lambda: psi.T @ s)
+    torch.backends.cuda.matmul.allow_tf32 = case.mixed
+    total += milliseconds(lambda: psi @ psi.T)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return total
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Time the steps of one case."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    descent = case.descent()
+    inputs = 0 if case.host else 4 * case.n * case.d
+    started = time.perf_counter()
+    for _ in range(WARM):
+        descent.step()
+    torch.cuda.synchronize()
+    warm = time.perf_counter() - started
+    ms = milliseconds(descent.step)
+    result = {
+        "ms": round(ms, 4),
+        "limit_ms": case.limit,
+        "peak_bytes": torch.cuda.max_memory_allocated(),
+        "peak_bytes_without_x": torch.cuda.max_memory_allocated() - inputs,
+        "synchronisations": synchronisations(descent.step),
+        "products_per_column": round(descent.tally.products / descent.steps / case.t, 1),
+        "outcomes": {outcome.name: count for outcome, count in descent.tally.outcomes.items()},
+        "first_steps_seconds": round(warm, 2),
+    }
+    del descent
+    torch.cuda.empty_cache()
+    least = floor(case)
+    return result | ({} if least is None else {"floor_ms": round(least, 4), "of_floor": round(ms / least, 2)})
+
+
+def predict() -> dict[str, Any]:
+    """1,000,000 rows through 100,000 features."""
+    descent = Case("predict", "squared", 400.0, n=1_000_000).descent()
+    machine = FeatureMachine(descent.state.features, torch.randn_like(descent.state.image))
+    x = descent.state.x[slice(None)]
+    machine.predict(x[:1000])
+    torch.cuda.reset_peak_memory_stats()
+    ms = milliseconds(lambda: machine.predict(x), batch=1)
+    return {"ms": round(ms, 1), "limit_ms": 400.0, "peak_bytes": torch.cuda.max_memory_allocated()}
+
+
+def line(name: str, result: dict[str, Any]) -> str:
+    """One line for a reader."""
+    share = f"{result['of_floor']:.2f} x floor" if "of_floor" in result else ""
+    verdict = "" if result["ms"] <= result["limit_ms"] else "ABOVE"
+    syncs, peak = result.get("synchronisations", "-"), result["peak_bytes"] / 1e9
+    return (
+        f"{name:32s} {result['ms']:9.3f} ms (limit {result['limit_ms']:g}) {share:14s} peak {peak:6.3f} GB  "
+        f"syncs {syncs}  products {result.get('products_per_column', '-')} {verdict}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the cases and write what they took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="run the cases whose name has this word")
+    parser.add_argument("--out", type=Path, default=common.RESULTS)
+    options = parser.parse_args(arguments)
+    if not torch.cuda.is_available():
+        raise SystemExit("This benchmark needs a CUDA card; torch sees none.")
+    results: dict[str, Any] = {}
+    for case in cases():
+        if options.only in case.name:
+            results[case.name] = measure(case)
+            print(line(case.name, results[case.name]), flush=True)
+    if options.only in "predict":
+        results["predict"] = predict()
+        print(line("predict", results["predict"]), flush=True)
+    card = {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+    common.write_json(options.out / "step.json", {"machine": common.machine(SEED) | card, "cases": results})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The block solve as one device kernel; its plain twin is :class:`joker.solvers.block.BlockSolver`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from joker.runtime import multiprocessors
+
+TILE = 8  # rows of K that a program multiplies at once, and the fewest it is given
+NARROW, WIDE = (4, 2), (8, 1)  # warps of a program and programs on a multiprocessor, up to 512 rows and beyond
+LARGEST = 4_096  # rows of a block: a program holds some vectors of this length in registers
+FORMS = {"quadratic": 0, "entropy": 1, "power": 2}
+
+
+@dataclass(frozen=True)
+class Dual:
+    """The conjugate of a loss, in a form the kernel knows.
+
+    ``form`` is ``"quadratic"`` (½ p0 u² + p1 u), ``"entropy"`` or ``"power"`` (|u|^p0 / p0);
+    ``parameters`` (5, t) has p0, p1, both ends of the box and the kink for each column.
+    """
+
+    form: str
+    margin: bool
+    kinked: bool
+    parameters: Tensor  # (5, t)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How columns are shared among programs: ``lanes`` groups of ``group`` programs, with ``rows`` rows of K each."""
+
+    width: int
+    warps: int
+    programs: int
+    group: int
+    lanes: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of K for each program."""
+        return self.width // self.group
+
+
+def layout(b: int, t: int, multiprocessors: int) -> Layout:
+    """Choose groups that all run at the same time, since the programs of a group wait for one another."""
+    width = 1 << max(b - 1, 15).bit_length()
+    warps, together = NARROW if width <= 512 else WIDE
+    programs = max(1, together * multiprocessors)
+    group = min(1 << (max(1, programs // t).bit_length() - 1), width // TILE)
+    return Layout(width, warps, programs, group, min(t, programs // group))
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def available(device: torch.device, b: int) -> bool:
+    """Whether the kernel can solve a block of b rows on this device."""
+    return device.type == "cuda" and b <= LARGEST and _has_triton()
+
+
+def solve(
+    K: Tensor,  # (b, b)
+    f: Tensor,  # (b, t)
+    a: Tensor,  # (b, t)
+    y: Tensor,  # (b, t), may be expanded
+    c: Tensor,  # (b, t), may be expanded
+    dual: Dual,
+    tol: float,
+    max_products: int,
+    max_models: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return x (b, t), and for each column the change of J, its part without ½ s·K s, the outcome and the products."""
+    from joker.ops.triton.block_search import solve_block
+    from joker.ops.triton.free_set import APART
+
+    b, t = a.shape
+    shape = layout(b, t, multiprocessors(K.device))
+    B, group = shape.width, shape.group
+    x = torch.empty_like(a)
+    change, linear = torch.empty(2, t, dtype=torch.float64, device=a.device)
+    outcome, products = torch.empty(2, t, dtype=torch.int64, device=a.device)
+    work, arrived = K.new_empty(t, 2 * B), torch.zeros(t, APART.value, dtype=torch.int32, device=K.device)
+    solve_block[(group * shape.lanes,)](
+        K, f.contiguous(), a.contiguous(), y, c, dual.parameters,
+        x, change, linear, outcome, products, work, arrived,
+        tol, torch.finfo(K.dtype).eps, max_products, max_models, b, t,
+        K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
+        KIND=FORMS[dual.form], MARGIN=dual.margin, KINK=dual.kinked,
+        B=B, ROWS=shape.rows, TILE=TILE, GROUP=group, LANES=shape.lanes, num_warps=shape.warps,
+    )  # fmt: skip
+    return x, change, linear, outcome, products

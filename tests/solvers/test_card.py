@@ -1,0 +1,161 @@
+"""Steps on a card: replayed steps against single ones, mixed precision, rows on the host, and memory that runs out."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from joker.data import HostRows
+from joker.errors import BudgetTooSmall, CaptureFailed
+from joker.features import FeatureMap
+from joker.runtime import OutOfMemory, Replay, Upload
+from joker.solvers import Descent, FeatureState, Settings
+from joker.training import prepare
+
+LOSSES = ("squared", "huber", "absolute", "epsilon_insensitive", "quantile", "lp", "hinge", "squared_hinge", "logistic")
+
+
+def rows(n: int = 1_000, d: int = 5) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(3)
+    x = torch.randn(n, d, generator=draw)
+    return x, x[:, 0] * x[:, 1] + x[:, 2].sin() + 0.1 * torch.randn(n, generator=draw)
+
+
+def descent(
+    loss: str, place: str, m: int | None = 300, x: object = None, mixed: bool = False, **settings: object
+) -> Descent:
+    inputs, y = rows()
+    y = torch.where(y > 0, 1.0, -1.0) if loss in ("hinge", "squared_hinge", "logistic") else y
+    chosen = Settings(block_size=130, tol=0.0, **settings)
+    x = inputs.to(place) if x is None else x
+    return prepare(x, y.to(place), loss=loss, lam=[0.1, 1.0], n_features=m, mixed=mixed, settings=chosen).descent
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("m", [300, None])
+@pytest.mark.parametrize("momentum", [False, True])
+def test_a_card_descends_as_the_cpu_does(loss: str, m: int | None, momentum: bool) -> None:
+    """A ragged partition, two columns: both gaps fall, and to about the same."""
+    there, here = (descent(loss, place, m, max_epochs=6, momentum=momentum).run() for place in ("cuda", "cpu"))
+    torch.testing.assert_close(there.gap.dual.cpu(), here.gap.dual, rtol=2e-2, atol=1e-3)
+    assert there.relative_gap < 2 * here.relative_gap + 1e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_a_replayed_step_is_the_step(loss: str) -> None:
+    replayed, single = descent(loss, "cuda"), descent(loss, "cuda")
+    single._visit = single._step
+    for _ in range(20):
+        replayed.step()
+        single.step()
+    assert isinstance(replayed._visit, Replay)
+    assert replayed._visit.capturing
+    assert sum(graph is not None for graph in replayed._visit.graphs.values()) == 2  # two lengths of blocks
+    torch.testing.assert_close(replayed.state.alpha, single.state.alpha, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(replayed.state.image, single.state.image, rtol=1e-4, atol=1e-5)
+    assert replayed.tally.outcomes == single.tally.outcomes
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "hinge"])
+def test_mixed_precision_does_not_move_the_solution(loss: str) -> None:
+    mixed, plain = (descent(loss, "cuda", 8_192, mixed=low, max_epochs=30) for low in (True, False))
+    assert not mixed.state.exact
+    of_mixed, of_plain = mixed.run(), plain.run()
+    torch.testing.assert_close(of_mixed.gap.dual, of_plain.gap.dual, rtol=1e-4, atol=0)
+    assert of_mixed.relative_gap < 1.2 * of_plain.relative_gap + 1e-4
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16])
+def test_rows_on_the_host_give_what_rows_on_the_card_give(kind: torch.dtype) -> None:
+    x = rows()[0].to(kind)
+    streamed = descent("squared_hinge", "cuda", x=HostRows(x, Upload(torch.device("cuda"))), max_epochs=2).run()
+    kept = descent("squared_hinge", "cuda", x=x.float().cuda(), max_epochs=2).run()
+    assert torch.equal(streamed.alpha, kept.alpha)
+
+
+def test_rows_on_the_host_are_handed_out_in_the_type_asked_for() -> None:
+    x = torch.arange(12, dtype=torch.uint8).view(4, 3)
+    kept = HostRows(x, Upload(torch.device("cpu")), torch.float64)
+    assert kept.shape == (4, 3)
+    assert torch.equal(kept[torch.tensor([2, 0])], x[[2, 0]].double())
+    assert torch.equal(kept[1:3], x[1:3].double())
+    assert kept[1:3].dtype == kept.dtype == torch.float64
+
+
+class Cramped:
+    """A map that runs out of memory when it is to make more than so many features at once."""
+
+    def __init__(self, features: FeatureMap, most: int) -> None:
+        self.features, self.most = features, most
+
+    @property
+    def n_features(self) -> int:
+        return self.features.n_features
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.n_features > self.most:
+            raise OutOfMemory("no room")
+        return self.features(x)
+
+    def apply(self, x: Tensor, theta: Tensor) -> Tensor:
+        return self.features(x) @ theta
+
+    def work_bytes(self, b: int) -> int:
+        return self.features.work_bytes(b)
+
+    def slice(self, start: int, stop: int) -> "Cramped":
+        return Cramped(self.features.slice(start, stop), self.most)
+
+
+def cramp(most: int) -> Descent:
+    solve = descent("squared", "cpu", 1_024, max_epochs=1)
+    state = solve.state
+    assert isinstance(state, FeatureState)
+    state.features = Cramped(state.features, most)
+    state.part(1_024)
+    return solve
+
+
+def test_memory_that_runs_out_is_planned_anew_and_the_fit_goes_on() -> None:
+    cramped, roomy = cramp(300), descent("squared", "cpu", 1_024, max_epochs=1)
+    for _ in range(roomy.blocks.count):
+        cramped.step()
+        roomy.step()
+    assert [at.stop - at.start for at, _ in cramped.state.parts] == [256] * 4
+    torch.testing.assert_close(cramped.state.image, roomy.state.image, rtol=1e-3, atol=1e-4)
+
+
+def test_a_device_without_room_for_a_block_says_what_is_missing() -> None:
+    with pytest.raises(BudgetTooSmall, match="are missing"):
+        cramp(100).step()
+
+
+def test_a_small_budget_makes_features_in_parts() -> None:
+    x, y = rows()
+    whole, parts = (
+        prepare(x, y, n_features=2_048, memory=memory, settings=Settings(block_size=130, max_epochs=1)).descent
+        for memory in ("1GB", "400kB")
+    )
+    assert len(whole.state.parts) == 1 < len(parts.state.parts)
+    torch.testing.assert_close(parts.run().alpha, whole.run().alpha, rtol=1e-3, atol=1e-4)
+
+
+def test_what_cannot_be_captured_runs_without_a_graph_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Card(torch.Tensor):
+        is_cuda = True
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("operation not permitted")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", refuse)
+    calls: list[int] = []
+    replay = Replay(lambda x: calls.append(len(x)))
+    inputs = torch.ones(3).as_subclass(Card)
+    replay(inputs)
+    with pytest.warns(CaptureFailed, match="operation not permitted"):
+        replay(inputs)
+    replay(inputs)
+    assert calls == [3, 3, 3]
