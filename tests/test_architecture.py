@@ -29,7 +29,8 @@ LAYERS = (
     {"training"},
     {"models", "solvers"},
     {"losses", "kernels", "features", "data"},
-    {"runtime", "world", "ops"},
+    {"ops"},
+    {"runtime", "world"},
     {"errors"},
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}

@@ -116,6 +116,16 @@ def tiles(n: int, row_bytes: int, budget: int, what: str) -> Iterator[slice]:
     return (slice(start, min(start + rows, n)) for start in range(0, n, max(rows, 1)))
 
 
+@contextmanager
+def on_device(device: torch.device) -> Iterator[None]:
+    """Make ``device`` the current one: what a fused kernel is launched on. Off the card nothing happens."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield
+
+
 def all_true(mask: Tensor) -> bool:
     """Whether a loop may stop early because ``mask`` is true everywhere.
 

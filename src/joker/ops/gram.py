@@ -1,0 +1,266 @@
+"""Kernel matrices of distances, and products with them that never hold one.
+
+Two forms of the distance. The product form takes ‖x − z‖² from ‖x‖² + ‖z‖² − 2⟨x, z⟩ about a
+common centre: a matrix product. The difference form adds |x − z| or (x − z)² input by input: it
+has no cancellation, and is the only one for the L1 distance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from joker.ops.dispatch import OFFSETS, PARTIAL_SUMS, fuses, round_up, rows_apart, shares
+from joker.runtime import on_device
+
+MOST_COLUMNS = 64  # with more the kernel matrix costs little beside the product with v
+TILE = 128  # every tile of rows divides it
+DEPTH = 32  # inputs that a tile of the product form takes at a time
+UNROLL = 4  # and the difference form
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A kernel as a function of a distance.
+
+    Parameters
+    ----------
+    name : str
+        As the fused kernels call it.
+    norm : int
+        1 for ‖x − z‖₁/σ; 2 for ‖x − z‖₂²/σ².
+    differences : bool
+        Whether it needs the difference form.
+    value : callable
+        The function itself, in plain torch.
+    """
+
+    name: str
+    norm: int
+    differences: bool
+    value: Callable[[Tensor], Tensor]
+
+
+def _matern(s: Tensor, polynomial: Tensor) -> Tensor:
+    return polynomial * torch.exp(-s)
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("exponential", 1, True, lambda r: torch.exp(-r)),
+        Profile("distance", 1, True, lambda r: r),
+        Profile("gaussian", 2, False, lambda r: torch.exp(-r / 2)),
+        Profile("cauchy", 2, False, lambda r: 1 / (1 + r)),
+        # The square root of a small number magnifies its error.
+        Profile("matern12", 2, True, lambda r: torch.exp(-r.sqrt())),
+        Profile("matern32", 2, False, lambda r: _matern((3 * r).sqrt(), 1 + (3 * r).sqrt())),
+        Profile("matern52", 2, False, lambda r: _matern((5 * r).sqrt(), 1 + (5 * r).sqrt() + 5 * r / 3)),
+    )
+}
+
+
+def gram(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    profile: str,
+    scale: float = 1.0,
+) -> Tensor:  # (n, b)
+    """Return profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²), by differences.
+
+    On a card in float32 it holds the result and transposed copies of x and z.
+    """
+    if fuses(x, z) and _fits(x, z):
+        return launch_gram(x, z, PROFILES[profile], scale)
+    return _plain(x, z, PROFILES[profile], scale)
+
+
+def _plain(x: Tensor, z: Tensor, profile: Profile, scale: float) -> Tensor:
+    distance = torch.cdist(x, z, p=float(profile.norm), compute_mode="donot_use_mm_for_euclid_dist") / scale
+    return profile.value(distance**profile.norm)
+
+
+def _fits(x: Tensor, z: Tensor) -> bool:
+    return (x.shape[1] + UNROLL) * (max(len(x), len(z)) + TILE) < OFFSETS
+
+
+def add_product(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    v: Tensor,  # (b, t)
+    out: Tensor,  # (n, t)
+    profile: str,
+    scale: float,
+    budget: int,
+) -> None:
+    """Add k(x, z) v to ``out``, where k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²).
+
+    Where `product_rows` is positive no entry of k(x, z) is written, and the copies of x and z that
+    are made stay inside ``budget`` bytes. Elsewhere the whole matrix is made.
+    """
+    rows, shape = product_rows(x, z, v, budget), PROFILES[profile]
+    if not rows:
+        out += _plain(x, z, shape, scale) @ v
+        return
+    run = launch_difference_product if shape.differences else launch_radial_product
+    for i, j in product(range(0, len(x), rows), range(0, len(z), rows)):
+        out[i : i + rows] += run(x[i : i + rows], z[j : j + rows], v[j : j + rows], shape, scale)
+
+
+def product_rows(x: Tensor, z: Tensor, v: Tensor, budget: int) -> int:
+    """Return how many rows of x and of z a fused product takes at a time; 0 where there is none."""
+    d, t = x.shape[1], v.shape[1]
+    if not fuses(x, z, v) or t > MOST_COLUMNS or d * TILE >= OFFSETS:
+        return 0
+    numbers = 2 * round_up(d, DEPTH) + 1 + 2 * t  # two copies of a row, its norm, and the sums
+    room = (budget // 4 - PARTIAL_SUMS) // 2 // numbers
+    return max(min(room, (OFFSETS - 1) // max(round_up(d, DEPTH), t)) // TILE * TILE, 0)
+
+
+def launch_gram(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    profile: Profile,
+    scale: float,
+    *,
+    tile: tuple[int, int] = (64, 64),
+    warps: int = 4,
+) -> Tensor:  # (n, b)
+    """Run the fused form of `gram`."""
+    from joker.ops.fused.gram import difference_matrix_kernel
+
+    out = x.new_empty(len(x), len(z))
+    columns, others = _transposed(x), _transposed(z)
+    grid = (-(-len(x) // tile[0]) * -(-len(z) // tile[1]),)
+    if out.numel():
+        with on_device(x.device):
+            difference_matrix_kernel[grid](
+                *(columns, others, out, scale**-profile.norm, *out.shape, len(columns)),
+                *(columns.stride(0), others.stride(0), out.stride(0)),
+                SQUARE=profile.norm == 2,
+                PROFILE=profile.name,
+                R=tile[0],
+                C=tile[1],
+                num_warps=warps,
+            )
+    return out
+
+
+def launch_difference_product(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    v: Tensor,  # (b, t)
+    profile: Profile,
+    scale: float,
+    *,
+    tile: tuple[int, int] = (128, 64),
+    warps: int = 8,
+) -> Tensor:  # (n, t)
+    """Return k(x, z) v by the fused difference form."""
+    from joker.ops.fused.gram import difference_product_kernel
+
+    columns, others, v = _transposed(x), _transposed(z), v.contiguous()
+    partial, share, width = _partial_sums(x, v, tile)
+    with on_device(x.device):
+        difference_product_kernel[-(-len(x) // tile[0]), len(partial), -(-v.shape[1] // width)](
+            *(columns, others, v, partial, scale**-profile.norm, len(x), len(z), len(columns), v.shape[1], share),
+            *(columns.stride(0), others.stride(0), v.stride(0)),
+            SQUARE=profile.norm == 2,
+            PROFILE=profile.name,
+            R=tile[0],
+            C=tile[1],
+            T=width,
+            num_warps=warps,
+            num_stages=2,
+        )
+    return partial[0] if len(partial) == 1 else partial.sum(0)
+
+
+def launch_radial_product(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    v: Tensor,  # (b, t)
+    profile: Profile,
+    scale: float,
+    *,
+    split: bool = True,
+    tile: tuple[int, int] = (128, 64),
+    warps: int = 8,
+    stages: int = 2,
+) -> Tensor:  # (n, t)
+    """Return k(x, z) v by the fused product form, on tensor cores where ``split``."""
+    from joker.ops.fused.gram import radial_product_kernel
+
+    centre, v = z.mean(dim=0), v.contiguous()
+    left, right = (_moved(part, centre, scale, split) for part in (x, z))
+    partial, share, width = _partial_sums(x, v, tile)
+    with on_device(x.device):
+        radial_product_kernel[-(-len(x) // tile[0]), len(partial), -(-v.shape[1] // width)](
+            *(*left, *right, v, partial, len(x), len(z), left[0].shape[1], v.shape[1], share, v.stride(0)),
+            PROFILE=profile.name,
+            SPLIT=split,
+            K=DEPTH,
+            R=tile[0],
+            C=tile[1],
+            T=width,
+            num_warps=warps,
+            num_stages=stages,
+        )
+    return partial[0] if len(partial) == 1 else partial.sum(0)
+
+
+def _partial_sums(x: Tensor, v: Tensor, tile: tuple[int, int]) -> tuple[Tensor, int, int]:
+    """Return room for the sums, the rows of z in each, and how many columns of v a program takes."""
+    (b, t), n = v.shape, len(x)
+    splits, share = shares(b, tile[1], n, -(-n // tile[0]), t)
+    width = 1 if t == 1 else min(64, max(16, 1 << (t - 1).bit_length()))
+    return x.new_empty(splits, n, t), share, width
+
+
+def _transposed(
+    x: Tensor,  # (n, d)
+) -> Tensor:  # (d and more, n and more)
+    """Return xᵀ with zeros around it, so that its sides are multiples of the tiles."""
+    n, d = x.shape
+    columns = x.new_zeros(round_up(d, UNROLL), round_up(n, TILE))
+    columns[:d, :n] = x.T
+    return columns
+
+
+def _moved(
+    x: Tensor,  # (n, d)
+    centre: Tensor,  # (d,)
+    scale: float,
+    split: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # (n and more, d and more) twice, (n and more,)
+    """Return (x − centre) / scale with zeros around it, in two parts where ``split``, and its squared norms."""
+    from joker.ops.fused.gram import prepare_kernel
+
+    x = rows_apart(x)
+    n, d = x.shape
+    high = x.new_empty(round_up(n, TILE), round_up(d, DEPTH))
+    low = torch.empty_like(high) if split else high
+    norm = x.new_empty(len(high))
+    with on_device(x.device):
+        prepare_kernel[(len(high) // 32,)](
+            *(x, centre, high, low, norm, 1 / scale, shrink(d, split), n, d, high.shape[1], x.stride(0)),
+            SPLIT=split,
+            R=32,
+            K=DEPTH,
+            num_warps=4,
+        )
+    return high, low, norm
+
+
+def shrink(d: int, split: bool = False) -> float:
+    """Return the factor of the squared norms that lets rounding end below zero, where it is clamped.
+
+    Rounding in a sum of d terms is a random walk, it grows as √d. Two parts of 11 bits leave
+    out the product of the low ones, up to two units more.
+    """
+    return 1 - (2 + 2 * split + math.sqrt(d)) * torch.finfo(torch.float32).eps
