@@ -15,6 +15,7 @@ from joker.errors import (
     InvalidParameter,
     JokerError,
     MissingFile,
+    SlowerWithoutTriton,
     StateMismatch,
     UnknownName,
 )
@@ -34,6 +35,7 @@ BUILT_IN = {
     InvalidFile: ValueError,
     MissingFile: FileNotFoundError,
     InexactFeatures: UserWarning,
+    SlowerWithoutTriton: UserWarning,
 }
 
 

@@ -55,3 +55,7 @@ class InexactFeatures(JokerError, UserWarning):
 
 class StateMismatch(JokerError, ValueError):
     """A saved state does not belong to the problem it is to continue."""
+
+
+class SlowerWithoutTriton(JokerError, UserWarning):
+    """Triton cannot compile kernels for the card here; plain torch runs in their place."""

@@ -1,11 +1,15 @@
 """How a sum is divided among programs, and which tensors are theirs."""
 
+from importlib.util import find_spec
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joker.ops.dispatch import PARTIAL_SUMS, fuses, round_up, rows_apart, shares
+from joker.errors import SlowerWithoutTriton
+from joker.ops import dispatch
+from joker.ops.dispatch import PARTIAL_SUMS, fuses, has_triton, round_up, rows_apart, shares, sum_numbers
 
 small = st.integers(1, 2000)
 
@@ -18,6 +22,7 @@ def test_shares_cover_the_sum_once(length, step, n, tile, t):
     assert share % step == 0
     assert (parts - 1) * share < length <= parts * share
     assert parts == 1 or parts * n * t <= PARTIAL_SUMS
+    assert (parts > 1) * parts * n * t + n * t <= sum_numbers(n, t)
 
 
 def test_few_rows_fill_the_card_and_many_are_not_split():
@@ -36,6 +41,32 @@ def test_the_card_takes_float32_alone():
     assert fuses(x, x)
     assert not fuses(x, x.double())
     assert not fuses(x, x.cpu())
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton, which is not installed")
+def test_the_probe_runs(device):
+    dispatch._launch_one(torch.device(device))
+
+
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError("No module named 'triton'"), RuntimeError("no C compiler\nat all"), OSError()]
+)
+def test_a_card_without_a_compiler_is_told_of_once(error, monkeypatch):
+    def fail(device):
+        raise error
+
+    monkeypatch.setattr(dispatch, "capability", lambda device: (9, 0))
+    monkeypatch.setattr(dispatch, "_launch_one", fail)
+    probe = has_triton.__wrapped__
+    with pytest.warns(SlowerWithoutTriton, match=rf"must be .*fails with {type(error).__name__}.* Install"):
+        assert not probe(torch.device("cuda"))
+    monkeypatch.setattr(dispatch, "_launch_one", lambda device: None)
+    assert probe(torch.device("cuda"))
+
+
+def test_an_old_card_is_left_to_torch(monkeypatch):
+    monkeypatch.setattr(dispatch, "capability", lambda device: (7, 5))
+    assert not has_triton.__wrapped__(torch.device("cuda"))
 
 
 def test_rows_are_laid_out_for_the_kernels():

@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import math
+import warnings
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
+from joker.errors import SlowerWithoutTriton
+from joker.runtime import capability, on_device
+
 OFFSETS = 2**31  # offsets within a tile are 32-bit numbers
 PROGRAMS = 1024  # enough to fill a large card several times over
 PARTIAL_SUMS = 2**20  # numbers
+OLDEST = (8, 0)  # the first generation of cards that Triton supports, and that multiplies bfloat16
 
 
 def fuses(*tensors: Tensor) -> bool:
-    """Whether a fused kernel takes these tensors: float32, on a CUDA card, with Triton installed."""
-    return all(tensor.is_cuda and tensor.dtype == torch.float32 for tensor in tensors) and _has_triton()
+    """Whether a fused kernel takes these tensors: float32, on one CUDA card, for which Triton compiles."""
+    device = tensors[0].device
+    same = all(tensor.dtype == torch.float32 and tensor.device == device for tensor in tensors)
+    return same and device.type == "cuda" and has_triton(device)
 
 
 @cache
-def _has_triton() -> bool:
-    return torch.version.hip is None and find_spec("triton") is not None
+def has_triton(device: torch.device) -> bool:
+    """Whether Triton runs on this card. Where it ought to and does not, a warning says why, once.
+
+    The first call compiles a kernel, which a CUDA graph cannot capture.
+    """
+    if torch.version.hip is not None or capability(device) < OLDEST:
+        return False
+    try:
+        _launch_one(device)
+    except Exception as error:  # a missing package, compiler, header or driver: each fails in its own way
+        found = (str(error).splitlines() or [""])[0]
+        warnings.warn(
+            SlowerWithoutTriton(
+                "fused kernels must be compiled by Triton, which needs a C compiler; here it fails with "
+                f"{type(error).__name__}: {found} Plain torch runs in their place, more slowly. "
+                "Install the packages triton and gcc for full speed."
+            ),
+            stacklevel=3,
+        )
+        return False
+    return True
+
+
+def _launch_one(device: torch.device) -> None:
+    from joker.ops.fused.probe import one_kernel
+
+    with on_device(device):
+        one_kernel[(1,)](torch.empty(1, device=device))
 
 
 def rows_apart(x: Tensor) -> Tensor:
@@ -43,3 +75,8 @@ def shares(length: int, step: int, rows: int, row_tiles: int, t: int) -> tuple[i
     wanted = max(1, min(PROGRAMS // max(row_tiles, 1), PARTIAL_SUMS // max(rows * t, 1), length // step))
     share = round_up(math.ceil(length / wanted), step)
     return max(1, math.ceil(length / share)), max(share, step)
+
+
+def sum_numbers(rows: int, t: int) -> int:
+    """Return the most numbers that a sum of ``rows`` rows holds: its result, and parts where it is divided."""
+    return rows * t + min(PARTIAL_SUMS, PROGRAMS * rows * t)

@@ -5,33 +5,51 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from joker.ops.dispatch import OFFSETS, fuses, rows_apart, shares
+from joker.ops.dispatch import OFFSETS, fuses, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
 MOST_COLUMNS = 64  # with more the cosines cost little beside the product with theta
+MOST_INPUTS = 192  # with more the product with W costs most, and torch is better at that
 
 
 def cosines(
     x: Tensor,  # (b, d)
     weights: Tensor,  # (d, m)
-    phase: Tensor,  # (m,)
+    phase: Tensor | None,  # (m,)
     scale: float,
     *,
-    low: Tensor | None = None,  # (b, m), bfloat16
-) -> Tensor:  # (b, m)
-    """Return scale · cos(x W + phase), and write it to ``low`` as well where that is given.
+    out: Tensor | None = None,  # (b, m) or (b, 2m)
+    low: Tensor | None = None,  # the same, bfloat16
+) -> Tensor:  # (b, m) or (b, 2m)
+    """Return scale · cos(x W + phase), or without a phase scale · [cos x W, sin x W].
+
+    It is written to ``out`` where that is given, and to ``low`` as well.
 
     On a card in float32 it is one pass: the product in float32 arithmetic throughout, and a
     cosine that is off by less than 10⁻⁶ for arguments up to 10⁶ in size. With frequencies of
     heavy tails there are larger ones, whose float32 has no digits left after the point: their
     cosine is a number within [−1, 1], and not more.
     """
-    if fuses(x, weights, phase) and 128 * weights.stride(0) < OFFSETS:
-        return launch_cosines(x, weights, phase, scale, low=low)
-    psi = torch.addmm(phase, x, weights).cos_().mul_(scale)
+    if out is None:
+        out = x.new_empty(len(x), weights.shape[1] * (1 if phase is not None else 2))
+    strides = (x.stride(0), weights.stride(0), out.stride(0), 0 if low is None else low.stride(0))
+    if fuses(x, weights, out) and 128 * max(strides) < OFFSETS:
+        return launch_cosines(x, weights, phase, scale, out, low)
+    _plain(x, weights, phase, scale, out)
     if low is not None:
-        low.copy_(psi)
-    return psi
+        low.copy_(out)
+    return out
+
+
+def _plain(x: Tensor, weights: Tensor, phase: Tensor | None, scale: float, out: Tensor) -> None:
+    if phase is not None:
+        torch.addmm(phase, x, weights, out=out).cos_().mul_(scale)
+        return
+    angle = x @ weights
+    first, second = out.chunk(2, dim=1)
+    torch.cos(angle, out=first)
+    torch.sin(angle, out=second)
+    out.mul_(scale)
 
 
 def cosine_sum(
@@ -41,16 +59,24 @@ def cosine_sum(
     theta: Tensor,  # (m, t)
     scale: float,
 ) -> Tensor:  # (n, t)
-    """Return scale · cos(x W + phase) θ; on a card in float32 the cosines are never written."""
-    if sums_fused(x, weights, phase, theta):
+    """Return scale · cos(x W + phase) θ; where `sums_fused` the cosines are never written."""
+    if sums_fused(weights, theta.shape[1]) and fuses(x, weights, phase, theta):
         return launch_cosine_sum(x, weights, phase, theta, scale)
     return cosines(x, weights, phase, scale) @ theta
 
 
-def sums_fused(x: Tensor, weights: Tensor, phase: Tensor, theta: Tensor) -> bool:
-    """Whether `cosine_sum` needs no room for the cosines."""
-    small = 128 * max(weights.stride(0), theta.stride(0)) < OFFSETS and theta.numel() < OFFSETS
-    return fuses(x, weights, phase, theta) and small and theta.shape[1] <= MOST_COLUMNS
+def sums_fused(weights: Tensor, t: int) -> bool:
+    """Whether `cosine_sum` of t columns needs no room for the cosines."""
+    small = weights.shape[0] <= MOST_INPUTS and t <= MOST_COLUMNS and 128 * weights.stride(0) < OFFSETS
+    return small and fuses(weights)
+
+
+def sum_bytes(weights: Tensor, b: int, t: int) -> int:
+    """Return enough bytes for all that `cosine_sum` on b rows holds beside its result."""
+    d, m = weights.shape
+    if not sums_fused(weights, t):
+        return b * m * weights.element_size()
+    return 4 * (b * d + sum_numbers(b, t))  # a copy of rows that are not laid out one after another
 
 
 def depth(d: int) -> int:
@@ -61,27 +87,32 @@ def depth(d: int) -> int:
 def launch_cosines(
     x: Tensor,  # (b, d)
     weights: Tensor,  # (d, m)
-    phase: Tensor,  # (m,)
+    phase: Tensor | None,  # (m,)
     scale: float,
+    out: Tensor,  # (b, m) or (b, 2m)
+    low: Tensor | None = None,  # the same, bfloat16
     *,
-    low: Tensor | None = None,  # (b, m)
-    tile: tuple[int, int] = (64, 128),
-    warps: int = 8,
+    ready: bool | None = None,
+    tile: tuple[int, int] = (32, 128),
+    warps: int = 4,
     stages: int = 1,
-) -> Tensor:  # (b, m)
-    """Run the fused form of `cosines`."""
+) -> Tensor:  # (b, m) or (b, 2m)
+    """Run the fused form of `cosines`; ``ready``: with the product from torch, as it is for many inputs."""
     from joker.ops.fused.fourier import features_kernel
 
-    x, weights, phase = rows_apart(x), rows_apart(weights), phase.contiguous()
+    x, weights = rows_apart(x), rows_apart(weights)
     (n, d), m = x.shape, weights.shape[1]
-    psi = x.new_empty(n, m)
-    copy = psi if low is None else low
-    grid = (-(-n // tile[0]) * -(-m // tile[1]),)
-    if psi.numel():
+    ready = d > MOST_INPUTS if ready is None else ready
+    if ready:
+        _multiply(x, weights, phase, out[:, :m])
+    copy = out if low is None else low
+    if out.numel():
         with on_device(x.device):
-            features_kernel[grid](
-                *(x, weights, phase, psi, copy, scale, n, m, d),
-                *(x.stride(0), weights.stride(0), psi.stride(0), copy.stride(0)),
+            features_kernel[(-(-n // tile[0]) * -(-m // tile[1]),)](
+                *(x, weights, out if phase is None else phase.contiguous(), out, copy, scale, n, m, d),
+                *(x.stride(0), weights.stride(0), out.stride(0), copy.stride(0)),
+                READY=ready,
+                PAIRS=phase is None,
                 LOW=low is not None,
                 K=depth(d),
                 R=tile[0],
@@ -89,7 +120,14 @@ def launch_cosines(
                 num_warps=warps,
                 num_stages=stages,
             )
-    return psi
+    return out
+
+
+def _multiply(x: Tensor, weights: Tensor, phase: Tensor | None, out: Tensor) -> None:
+    if phase is None:
+        torch.mm(x, weights, out=out)
+    else:
+        torch.addmm(phase, x, weights, out=out)
 
 
 def launch_cosine_sum(

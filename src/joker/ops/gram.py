@@ -8,6 +8,7 @@ has no cancellation, and is the only one for the L1 distance.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -15,13 +16,15 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from joker.ops.dispatch import OFFSETS, PARTIAL_SUMS, fuses, round_up, rows_apart, shares
+from joker.ops.dispatch import OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
+from joker.ops.rows import Rows
 from joker.runtime import on_device
 
 MOST_COLUMNS = 64  # with more the kernel matrix costs little beside the product with v
 TILE = 128  # every tile of rows divides it
 DEPTH = 32  # inputs that a tile of the product form takes at a time
 UNROLL = 4  # and the difference form
+ALIGNED = 16  # numbers: rows of a matrix that begin at multiples of it are read fastest
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,9 @@ def gram(
 ) -> Tensor:  # (n, b)
     """Return profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²), by differences.
 
-    On a card in float32 it holds the result and transposed copies of x and z.
+    Where `gram_fused` it holds the result and transposed copies of x and z; see `transposed_numbers`.
     """
-    if fuses(x, z) and _fits(x, z):
+    if gram_fused(x, z):
         return launch_gram(x, z, PROFILES[profile], scale)
     return _plain(x, z, PROFILES[profile], scale)
 
@@ -85,41 +88,55 @@ def _plain(x: Tensor, z: Tensor, profile: Profile, scale: float) -> Tensor:
     return profile.value(distance**profile.norm)
 
 
-def _fits(x: Tensor, z: Tensor) -> bool:
-    return (x.shape[1] + UNROLL) * (max(len(x), len(z)) + TILE) < OFFSETS
+def gram_fused(x: Tensor, z: Tensor) -> bool:
+    """Whether `gram` holds no more than it says; where not, it is torch's own way."""
+    return fuses(x, z) and transposed_numbers(max(len(x), len(z)), x.shape[1]) < OFFSETS
+
+
+def transposed_numbers(n: int, d: int) -> int:
+    """Return the size of the transposed copy of n rows of d inputs."""
+    return round_up(d, UNROLL) * round_up(n, ALIGNED)
 
 
 def add_product(
-    x: Tensor,  # (n, d)
-    z: Tensor,  # (b, d)
+    x: Rows,  # (n, d)
+    z: Rows,  # (b, d)
     v: Tensor,  # (b, t)
     out: Tensor,  # (n, t)
     profile: str,
     scale: float,
     budget: int,
-) -> None:
-    """Add k(x, z) v to ``out``, where k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²).
+    row_bytes: tuple[int, int] = (0, 0),
+) -> bool:
+    """Add k(x, z) v to ``out`` without an entry of k(x, z) in memory; return whether that was possible.
 
-    Where `product_rows` is positive no entry of k(x, z) is written, and the copies of x and z that
-    are made stay inside ``budget`` bytes. Elsewhere the whole matrix is made.
+    Here k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²). The copies of x and z that are
+    made, and what reading a row of each takes, ``row_bytes``, stay inside ``budget`` bytes. Nothing
+    is done, and False returned, where they do not, and off the card or in float64.
     """
-    rows, shape = product_rows(x, z, v, budget), PROFILES[profile]
-    if not rows:
-        out += _plain(x, z, shape, scale) @ v
-        return
+    if x.dtype != torch.float32 or not fuses(v, out):
+        return False
+    shape, (n, d) = PROFILES[profile], x.shape
+    side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes)
     run = launch_difference_product if shape.differences else launch_radial_product
-    for i, j in product(range(0, len(x), rows), range(0, len(z), rows)):
-        out[i : i + rows] += run(x[i : i + rows], z[j : j + rows], v[j : j + rows], shape, scale)
+    for i, j in product(range(0, n, side), range(0, z.shape[0], side)) if side else ():
+        out[i : i + side] += run(x[i : i + side], z[j : j + side], v[j : j + side], shape, scale)
+    return side > 0
 
 
-def product_rows(x: Tensor, z: Tensor, v: Tensor, budget: int) -> int:
-    """Return how many rows of x and of z a fused product takes at a time; 0 where there is none."""
-    d, t = x.shape[1], v.shape[1]
-    if not fuses(x, z, v) or t > MOST_COLUMNS or d * TILE >= OFFSETS:
-        return 0
-    numbers = 2 * round_up(d, DEPTH) + 1 + 2 * t  # two copies of a row, its norm, and the sums
-    room = (budget // 4 - PARTIAL_SUMS) // 2 // numbers
-    return max(min(room, (OFFSETS - 1) // max(round_up(d, DEPTH), t)) // TILE * TILE, 0)
+def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int]) -> int:
+    """Return how many rows of x and of z a fused product takes at a time; 0 where it is not worth it."""
+    width = round_up(d, DEPTH)
+
+    def work(side: int) -> int:
+        rows, others = min(side, n), min(side, b)
+        copies = sum(round_up(k, TILE) * (2 * width + 1) + k * d for k in (rows, others))  # parts, norms, and for order
+        numbers = copies + others * t + width + sum_numbers(rows, t)
+        return 4 * numbers + rows * row_bytes[0] + others * row_bytes[1]
+
+    longest = min(max(n, b), (OFFSETS - 1) // max(width, t, 1) - TILE)
+    side = bisect_right(range(1, longest + 1), budget, key=work)
+    return side if t <= MOST_COLUMNS and side >= min(TILE, longest) else 0
 
 
 def launch_gram(
@@ -225,10 +242,11 @@ def _partial_sums(x: Tensor, v: Tensor, tile: tuple[int, int]) -> tuple[Tensor, 
 def _transposed(
     x: Tensor,  # (n, d)
 ) -> Tensor:  # (d and more, n and more)
-    """Return xᵀ with zeros around it, so that its sides are multiples of the tiles."""
+    """Return xᵀ with zeros around it."""
     n, d = x.shape
-    columns = x.new_zeros(round_up(d, UNROLL), round_up(n, TILE))
+    columns = x.new_empty(round_up(d, UNROLL), round_up(n, ALIGNED))
     columns[:d, :n] = x.T
+    columns[d:], columns[:, n:] = 0.0, 0.0
     return columns
 
 

@@ -19,17 +19,27 @@ def structured_cosines(
     phase: Tensor,  # (m,)
     scale: float,
     skip: int = 0,
+    *,
+    out: Tensor | None = None,  # (b, m)
+    low: Tensor | None = None,  # (b, m), bfloat16
 ) -> Tensor:  # (b, m)
-    """Return scale · cos(R S x + phase), where S stacks blocks HD₃ HD₂ HD₁ and the first ``skip`` rows are left out."""
-    if structured_fused(x, signs, radii):
-        return launch_structured(x, signs, radii, phase, scale, skip)
-    return project(x, signs, radii, skip).add_(phase).cos_().mul_(scale)
+    """Return scale · cos(R S x + phase), where S stacks blocks HD₃ HD₂ HD₁ and the first ``skip`` rows are left out.
+
+    It is written to ``out`` where that is given, and to ``low`` as well.
+    """
+    if structured_fused(signs) and fuses(x, signs, radii):
+        room = x.new_empty(len(x), len(radii)) if out is None else out
+        return launch_structured(x, signs, radii, phase, scale, skip, room, low)
+    psi = project(x, signs, radii, skip).add_(phase).cos_().mul_(scale)
+    if low is not None:
+        low.copy_(psi)
+    return psi if out is None else out.copy_(psi)
 
 
-def structured_fused(x: Tensor, signs: Tensor, radii: Tensor) -> bool:
+def structured_fused(signs: Tensor) -> bool:
     """Whether `structured_cosines` needs room for its result alone."""
     known = SHORTEST <= signs.shape[2] <= LONGEST and signs.shape[1] == 3
-    return fuses(x, signs, radii) and known and signs.shape[0] * signs.shape[2] < OFFSETS
+    return known and signs.shape[0] * signs.shape[2] < OFFSETS and fuses(signs)
 
 
 def project(
@@ -52,7 +62,9 @@ def launch_structured(
     radii: Tensor,  # (m,)
     phase: Tensor,  # (m,)
     scale: float,
-    skip: int = 0,
+    skip: int,
+    out: Tensor,  # (b, m)
+    low: Tensor | None = None,  # (b, m), bfloat16
     *,
     parts: str = "bfloat16",
     warps: int = 4,
@@ -64,14 +76,16 @@ def launch_structured(
 
     x, signs, radii, phase = rows_apart(x), signs.contiguous(), radii.contiguous(), phase.contiguous()
     (n, d), m, (blocks, _, p) = x.shape, radii.shape[0], signs.shape
-    psi = x.new_empty(n, m)
-    if psi.numel():
+    copy = out if low is None else low
+    if out.numel():
         with on_device(x.device):
             features_kernel[(blocks * -(-n * p // LONGEST),)](
-                *(x, signs, radii, phase, psi, scale, n, m, d, skip, x.stride(0), m),
+                *(x, signs, radii, phase, out, copy, scale, n, m, d, skip),
+                *(x.stride(0), out.stride(0), copy.stride(0)),
+                LOW=low is not None,
                 P=p,
                 PART=getattr(tl, parts),
                 num_warps=warps,
                 num_stages=1,
             )
-    return psi
+    return out

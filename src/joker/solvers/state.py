@@ -45,6 +45,14 @@ class FeatureMap(Protocol):
         """Return the bytes that a call on b rows holds at its peak."""
         ...
 
+    def apply(self, x: Tensor, theta: Tensor, /) -> Tensor:  # (b, d), (m, t) -> (b, t)
+        """Return ψ(x) θ."""
+        ...
+
+    def apply_bytes(self, b: int, t: int, /) -> int:
+        """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
+        ...
+
 
 AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
 
@@ -151,8 +159,13 @@ class FeatureState(State):
         return image
 
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        for tile in self._tiles():
-            yield tile, self.features(self.x[tile]) @ image
+        t = image.shape[1]
+
+        def work(b: int) -> int:
+            return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, 8 * WIDE_COPIES * b * t)
+
+        for tile in tiles(len(self.x), work, max(self.budget, work(1)), "features"):
+            yield tile, self.features.apply(self.x[tile], image)
 
     def _tiles(self) -> Iterator[slice]:
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes

@@ -1,4 +1,4 @@
-"""The cosine of a float32 argument that may be large."""
+"""The cosine and the sine of a float32 argument that may be large."""
 
 from __future__ import annotations
 
@@ -22,21 +22,44 @@ C5 = tl.constexpr(-2.6981018663718714e-07)
 C6 = tl.constexpr(1.6902113042505107e-09)
 
 
-@triton.jit
-def cosine(p):
-    """Return cos p, off by less than 4·10⁻⁷ for |p| ≤ 10⁶.
+HALF_PI = tl.constexpr(1.5707963705062866)
 
-    Beyond that the number of turns is not certain, nor is p itself: a float32 of 10⁷ stands for
-    an interval of 1. The result loses its digits but stays within [−1, 1].
+
+@triton.jit
+def remainder(p):
+    """Return p less the nearest whole number of turns, within ±π but for rounding.
+
+    It is off by less than 3·10⁻⁷ for |p| ≤ 10⁶. Beyond that the number of turns is not certain, nor is p
+    itself: a float32 of 10⁷ stands for an interval of 1. The result loses its digits and its bound.
     """
     turns = tl.floor(p * INVERSE_TURN + 0.5)
     r = p - turns * TURN_1
     r = r - turns * TURN_2
-    r = r - turns * TURN_3
+    return r - turns * TURN_3
+
+
+@triton.jit
+def small_cosine(r):
+    """Return cos r for |r| ≤ 3.3, and a number within [−1, 1] for any other."""
     u = tl.minimum(r * r, LARGEST)
     c = C5 + u * C6
     c = C4 + u * c
     c = C3 + u * c
     c = C2 + u * c
     c = C1 + u * c
-    return C0 + u * c
+    c = C0 + u * c
+    return c
+
+
+@triton.jit
+def cosine(p):
+    """Return cos p, off by less than 4·10⁻⁷ for |p| ≤ 10⁶, and within [−1, 1] beyond."""
+    return small_cosine(remainder(p))
+
+
+@triton.jit
+def sine(p):
+    """Return sin p as cos(|r| − π/2), with the sign of the remainder r."""
+    r = remainder(p)
+    s = small_cosine(tl.abs(r) - HALF_PI)
+    return tl.where(r < 0, -s, s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from joker.ops.fused.cosine import cosine
+from joker.ops.fused.cosine import cosine, sine
 
 
 @triton.jit
@@ -13,13 +13,25 @@ def angles(x, weights, left, right, d, x_stride, w_stride, K: tl.constexpr, R: t
     """Return x W of R rows and C columns, of which ``left`` and ``right`` are there, in float32 throughout."""
     r = tl.arange(0, R)[:, None]
     c = tl.arange(0, C)[None, :]
+    k = tl.arange(0, K)
+    x_tile = x + r * x_stride + k[None, :]
+    w_tile = weights + k[:, None] * w_stride + c  # moved along: d · w_stride may be more than 32 bits hold
     p = tl.zeros((R, C), dtype=tl.float32)
     for start in range(0, d, K):
-        k = start + tl.arange(0, K)
-        a = tl.load(x + r * x_stride + k[None, :], mask=(r < left) & (k[None, :] < d), other=0.0)
-        w = tl.load(weights + k[:, None] * w_stride + c, mask=(k[:, None] < d) & (c < right), other=0.0)
+        a = tl.load(x_tile, mask=(r < left) & (k[None, :] < d - start), other=0.0)
+        w = tl.load(w_tile, mask=(k[:, None] < d - start) & (c < right), other=0.0)
         p = tl.dot(a, w, p, input_precision="ieee")
+        x_tile += K
+        w_tile += K * w_stride
     return p
+
+
+@triton.jit
+def store(value, out, low, place, low_place, inside, LOW: tl.constexpr):
+    """Write the features, and their bfloat16 where LOW."""
+    tl.store(out + place, value, mask=inside)
+    if LOW:
+        tl.store(low + low_place, value.to(tl.bfloat16), mask=inside)
 
 
 @triton.jit
@@ -27,8 +39,8 @@ def features_kernel(
     x,  # (n, d)
     weights,  # (d, m)
     phase,  # (m,)
-    out,  # (n, m)
-    low,  # (n, m), bfloat16
+    out,  # (n, m), or (n, 2m) where PAIRS
+    low,  # the same in bfloat16
     scale,
     n,
     m,
@@ -37,26 +49,33 @@ def features_kernel(
     w_stride,
     out_stride,
     low_stride,
+    READY: tl.constexpr,  # whether out holds the angles, so that x, W and the phase are not needed
+    PAIRS: tl.constexpr,  # whether the sines follow the cosines; then there is no phase
     LOW: tl.constexpr,
     K: tl.constexpr,
     R: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Write scale · cos(x W + phase) for R rows and C columns."""
+    """Write scale · cos(x W + phase), or scale · cos(x W) and scale · sin(x W), for R rows and C columns."""
     row_tiles = tl.cdiv(n, R)
     # Rows first: programs that run together share a tile of W.
     row = (tl.program_id(0) % row_tiles) * R
     column = (tl.program_id(0) // row_tiles) * C
     r = tl.arange(0, R)[:, None]
     c = tl.arange(0, C)
-    p = angles(x + row.to(tl.int64) * x_stride, weights + column, n - row, m - column, d, x_stride, w_stride, K, R, C)
-    p += tl.load(phase + column + c, mask=c < m - column, other=0.0)[None, :]
-    psi = cosine(p) * scale
     inside = (r < n - row) & (c[None, :] < m - column)
-    tl.store(out + row.to(tl.int64) * out_stride + column + r * out_stride + c[None, :], psi, mask=inside)
-    if LOW:
-        place = low + row.to(tl.int64) * low_stride + column + r * low_stride + c[None, :]
-        tl.store(place, psi.to(tl.bfloat16), mask=inside)
+    place = row.to(tl.int64) * out_stride + column + r * out_stride + c[None, :]
+    low_place = row.to(tl.int64) * low_stride + column + r * low_stride + c[None, :]
+    if READY:
+        p = tl.load(out + place, mask=inside, other=0.0)
+    else:
+        start = x + row.to(tl.int64) * x_stride
+        p = angles(start, weights + column, n - row, m - column, d, x_stride, w_stride, K, R, C)
+        if not PAIRS:
+            p += tl.load(phase + column + c, mask=c < m - column, other=0.0)[None, :]
+    store(cosine(p) * scale, out, low, place, low_place, inside, LOW)
+    if PAIRS:
+        store(sine(p) * scale, out, low, place + m, low_place + m, inside, LOW)
 
 
 @triton.jit
@@ -106,10 +125,10 @@ def sum_kernel(
         p += tl.load(phase + first + c, mask=known, other=0.0)[None, :]
         psi = cosine(p)
         if T == 1:
-            weight = tl.load(theta + (first + c) * theta_stride, mask=known, other=0.0)
+            weight = tl.load(theta + (first + c).to(tl.int64) * theta_stride, mask=known, other=0.0)
             total += psi * weight[None, :]
         else:
-            place = theta + (first + c)[:, None] * theta_stride + outputs[None, :]
+            place = theta + (first + c)[:, None].to(tl.int64) * theta_stride + outputs[None, :]
             weight = tl.load(place, mask=known[:, None] & (outputs[None, :] < t), other=0.0)
             total = tl.dot(psi, weight, total, input_precision="ieee")
     place = out + split.to(tl.int64) * n * t

@@ -1,7 +1,7 @@
 """Kernel matrices, and their products with vectors, in which the matrix is never held.
 
-The arguments come prepared, in tensors whose sides are multiples of the tiles, so that the loops
-have no masks; what is beyond the end of the data is computed and not stored.
+The arguments come prepared: transposed for the difference form; moved, cut in two parts and padded
+with zeros to whole tiles for the product form. What is beyond the end of the data is computed and not stored.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ def profile(r, PROFILE: tl.constexpr):
 
 
 @triton.jit
-def differences(x, z, d, x_stride, z_stride, SQUARE: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
-    """Return Σ_k |x_k − z_k|, or Σ_k (x_k − z_k)², of R rows and C columns whose first inputs are at x and z."""
+def differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
+    """Return Σ_k |x_k − z_k|, or Σ_k (x_k − z_k)², of R rows and C columns of transposed matrices."""
+    here, there = rows < x_stride, columns < z_stride
+    x += rows
+    z += columns
     # A product of zeros costs nothing and gives the sum a layout of 4 × 4 entries a thread, so that
     # an input that is loaded serves four of them; without it most of the time goes into loads.
     total = tl.dot(tl.zeros((R, 16), tl.float32), tl.zeros((16, C), tl.float32), input_precision="ieee")
     for _ in range(0, d, UNROLL):
         for k in tl.static_range(UNROLL):
-            difference = tl.load(x + k * x_stride)[:, None] - tl.load(z + k * z_stride)[None, :]
+            a = tl.load(x + k * x_stride, mask=here, other=0.0)
+            difference = a[:, None] - tl.load(z + k * z_stride, mask=there, other=0.0)[None, :]
             if SQUARE:
                 total += difference * difference
             else:
@@ -101,7 +105,7 @@ def difference_matrix_kernel(
     row_tiles = tl.cdiv(n, R)
     rows = (tl.program_id(0) % row_tiles) * R + tl.arange(0, R)
     columns = (tl.program_id(0) // row_tiles) * C + tl.arange(0, C)
-    r = differences(x + rows, z + columns, d, x_stride, z_stride, SQUARE, R, C)
+    r = differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE, R, C)
     inside = (rows[:, None] < n) & (columns[None, :] < b)
     place = out + rows[:, None].to(tl.int64) * out_stride + columns[None, :]
     tl.store(place, profile(r * inverse, PROFILE), mask=inside)
@@ -137,7 +141,7 @@ def difference_product_kernel(
     total = tl.zeros((R, WIDTH), dtype=tl.float32)
     for start in range(split * share, last, C):
         columns = start + tl.arange(0, C)
-        r = differences(x + rows, z + columns, d, x_stride, z_stride, SQUARE, R, C)
+        r = differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE, R, C)
         total = add_values(total, profile(r * inverse, PROFILE), v, columns, last, outputs, t, v_stride, T)
     store_total(total, out, split, rows, outputs, n, t, T)
 

@@ -68,6 +68,7 @@ def features_kernel(
     radii,  # (m,)
     phase,  # (m,)
     out,  # (n, m)
+    low,  # (n, m), bfloat16
     scale,
     n,
     m,
@@ -75,6 +76,8 @@ def features_kernel(
     skip,
     x_stride,
     out_stride,
+    low_stride,
+    LOW: tl.constexpr,
     P: tl.constexpr,  # the order of a transform, from SIDE to SIDE²
     PART: tl.constexpr,
 ):
@@ -96,4 +99,8 @@ def features_kernel(
     feature = block * P + entry - skip
     known = (feature >= 0) & (feature < m)
     angle = y * tl.load(radii + feature, mask=known, other=0.0) + tl.load(phase + feature, mask=known, other=0.0)
-    tl.store(out + rows.to(tl.int64) * out_stride + feature, cosine(angle) * scale, mask=(rows < n) & known)
+    inside = (rows < n) & known
+    psi = cosine(angle) * scale
+    tl.store(out + rows.to(tl.int64) * out_stride + feature, psi, mask=inside)
+    if LOW:
+        tl.store(low + rows.to(tl.int64) * low_stride + feature, psi.to(tl.bfloat16), mask=inside)
