@@ -17,6 +17,7 @@ from joker.errors import (
     JokerError,
     MissingFile,
     MissingPackage,
+    SlowerWithoutTriton,
     StateMismatch,
     UnknownName,
 )
@@ -38,6 +39,7 @@ BUILT_IN = {
     InexactFeatures: UserWarning,
     CaptureFailed: UserWarning,
     MissingPackage: ImportError,
+    SlowerWithoutTriton: UserWarning,
 }
 
 

@@ -155,6 +155,17 @@ def test_tiles_cover_every_row_once_within_the_budget(n, row, budget):
     assert all((length + 1) * max(row, 1) > budget for length in lengths[:-1])
 
 
+@given(n=st.integers(0, 300), fixed=st.integers(0, 100), row=st.integers(1, 50), budget=st.integers(150, 2000))
+def test_tiles_of_work_that_is_not_proportional(n, fixed, row, budget):
+    cut = list(tiles(n, lambda rows: fixed + rows * row, budget, "features"))
+    assert [i for tile in cut for i in range(n)[tile]] == list(range(n))
+    assert all(fixed + (tile.stop - tile.start) * row <= budget for tile in cut)
+    assert all(fixed + (tile.stop - tile.start + 1) * row > budget for tile in cut[:-1])
+    if n:
+        with pytest.raises(BudgetTooSmall, match=f"Use memory={budget + row} "):
+            tiles(n, lambda rows: budget + rows * row, budget, "features")
+
+
 def test_a_budget_below_one_row_is_refused_at_once():
     """At the call, not when the first tile is asked for; and the size it names is enough."""
     with pytest.raises(

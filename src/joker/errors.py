@@ -63,3 +63,7 @@ class MissingPackage(JokerError, ImportError):
 
 class CaptureFailed(JokerError, UserWarning):
     """A CUDA graph could not be captured; the solve goes on without it."""
+
+
+class SlowerWithoutTriton(JokerError, UserWarning):
+    """Triton cannot compile kernels for the card here; plain torch runs in their place."""

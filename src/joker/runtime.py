@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -139,21 +140,40 @@ def generator(seed: int, name: str) -> torch.Generator:
     return torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little") >> 1)
 
 
-def tiles(n: int, row_bytes: int, budget: int, what: str) -> Iterator[slice]:
-    """Cut ``n`` rows into runs whose work space of ``row_bytes`` a row stays inside ``budget``.
+def tiles(n: int, work: int | Callable[[int], int], budget: int, what: str) -> Iterator[slice]:
+    """Cut ``n`` rows into runs whose work space stays inside ``budget``.
+
+    ``work`` is the bytes that a row takes, or a function that returns those of a run of any length.
 
     Raises
     ------
     BudgetTooSmall
         If not even one row fits.
     """
-    rows = budget // max(row_bytes, 1)
+    needs = work if callable(work) else work.__mul__
+    rows = bisect_right(range(1, n + 1), budget, key=needs)
     if rows < 1 and n > 0:
         raise BudgetTooSmall(
             f"memory must hold at least one row of {what}; {format_bytes(budget)} is given and one row "
-            f"takes {format_bytes(row_bytes)}. Use memory={row_bytes} (bytes) or more."
+            f"takes {format_bytes(needs(1))}. Use memory={needs(1)} (bytes) or more."
         )
     return (slice(start, min(start + rows, n)) for start in range(0, n, max(rows, 1)))
+
+
+@cache
+def capability(device: torch.device) -> tuple[int, int]:
+    """The generation of a CUDA card: (8, 0) is Ampere's first; (0, 0) elsewhere."""
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
+
+
+@contextmanager
+def on_device(device: torch.device) -> Iterator[None]:
+    """Make ``device`` the current one: what a fused kernel is launched on. Off the card nothing happens."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield
 
 
 def all_true(mask: Tensor) -> bool:

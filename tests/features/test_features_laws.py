@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from peak_memory import ROUNDING, peak_bytes
 
 from joker import features, kernels
+from joker.features.constant import WithConstant
 
 SIGMA = 0.8
 D = 3
@@ -105,6 +106,54 @@ def test_the_work_space_is_counted(kernel, kind, d, dtype):
         peak = peak_bytes(lambda part=part: part(x))
         assert peak <= part.work_bytes(40) + ROUNDING
         assert peak >= 0.8 * part.work_bytes(40)
+
+
+@every_kind
+def test_features_go_where_they_are_told(kernel, kind):
+    """Into the columns of a larger matrix, and rounded into another one."""
+    psi = draw(kernel, kind, 40, dtype=torch.float32)
+    x, m = rows(5, dtype=torch.float32), psi.n_features
+    out, low = torch.full((5, m + 2), torch.nan), torch.full((5, m + 2), torch.nan, dtype=torch.bfloat16)
+    assert psi.fill(x, out[:, 1:-1], low[:, 1:-1]).data_ptr() == out[:, 1:-1].data_ptr()
+    torch.testing.assert_close(out[:, 1:-1], psi(x), rtol=0, atol=1e-6)
+    torch.testing.assert_close(low[:, 1:-1], out[:, 1:-1].bfloat16(), rtol=0, atol=0)
+    assert out[:, [0, -1]].isnan().all()
+    assert low[:, [0, -1]].isnan().all()
+
+
+@every_kind
+def test_what_filling_takes_is_counted(kernel, kind):
+    psi = draw(kernel, kind, 500, 70)
+    x, out = rows(40, 70), torch.empty(40, psi.n_features, dtype=torch.float64)
+    assert peak_bytes(lambda: psi.fill(x, out)) <= psi.fill_bytes(40) + ROUNDING
+
+
+@every_kind
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("b", [1, 16, 37])
+def test_the_mixed_form_is_padded_with_rows_of_zeros(kernel, kind, constant, b):
+    psi = draw(kernel, kind, 40, dtype=torch.float32)
+    psi = WithConstant(psi, 4) if constant else psi
+    x = rows(b, dtype=torch.float32)
+    high, low = psi.mixed(x)
+    assert low.dtype == torch.bfloat16
+    assert low.shape == (-(-b // 16) * 16, psi.n_features)
+    assert low.stride(0) % 16 == 0
+    torch.testing.assert_close(high, psi(x), rtol=0, atol=0)
+    torch.testing.assert_close(low[:b], high.bfloat16(), rtol=0, atol=0)
+    assert not low[b:].any()
+    assert peak_bytes(lambda: psi.mixed(x)) <= psi.mixed_bytes(b) + ROUNDING
+
+
+@every_kind
+@pytest.mark.parametrize("constant", [False, True])
+def test_it_is_applied_to_weights(kernel, kind, constant):
+    psi = draw(kernel, kind, 300, 70)
+    psi = WithConstant(psi, 8) if constant else psi
+    x, theta = rows(40, 70), rows(psi.n_features, 3, seed=4)
+    torch.testing.assert_close(psi.apply(x, theta), psi(x) @ theta, rtol=1e-10, atol=1e-10)
+    result = 8 * 40 * 3
+    assert peak_bytes(lambda: psi.apply(x, theta)) <= psi.apply_bytes(40, 3) + result + ROUNDING
 
 
 @every_kind

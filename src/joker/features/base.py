@@ -10,6 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from joker.ops.dispatch import round_up
+
+WHOLE = 16  # numbers: sides of a matrix that tensor cores take as they are
+
 
 class FeatureKernel(Protocol):
     """A kernel that knows which feature maps suit it, the default first."""
@@ -123,6 +127,52 @@ class FeatureMap(ABC):
     @abstractmethod
     def work_bytes(self, b: int) -> int:
         """Return the bytes that a call on b rows holds at its peak, its result included."""
+
+    def fill(
+        self,
+        x: Tensor,  # (b, d)
+        out: Tensor | None = None,  # (b, m)
+        low: Tensor | None = None,  # (b, m), bfloat16
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+        psi = self(x)
+        if low is not None:
+            low.copy_(psi)
+        return psi if out is None else out.copy_(psi)
+
+    def fill_bytes(self, b: int) -> int:
+        """Return the bytes that `fill` on b rows holds at its peak beside ``out`` and ``low``."""
+        return self.work_bytes(b)
+
+    def mixed(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> tuple[Tensor, Tensor]:  # (b, m), (b and more, m)
+        """Return ψ of each row, and the same in bfloat16 followed by rows of zeros.
+
+        They make the number of rows a multiple of 16: a product with any other number of rows is
+        several times slower on tensor cores.
+        """
+        low = x.new_empty(round_up(len(x), WHOLE), round_up(self.n_features, WHOLE), dtype=torch.bfloat16)
+        low = low[:, : self.n_features]
+        low[len(x) :] = 0
+        return self.fill(x, low=low[: len(x)]), low
+
+    def mixed_bytes(self, b: int) -> int:
+        """Return the bytes that `mixed` on b rows holds at its peak, its results included."""
+        return self.work_bytes(b) + 2 * round_up(b, WHOLE) * round_up(self.n_features, WHOLE)
+
+    def apply(
+        self,
+        x: Tensor,  # (b, d)
+        theta: Tensor,  # (m, t)
+    ) -> Tensor:  # (b, t)
+        """Return ψ(x) θ."""
+        return self(x) @ theta
+
+    def apply_bytes(self, b: int, t: int) -> int:
+        """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
+        return self.work_bytes(b)
 
     @property
     def tensors(self) -> dict[str, Tensor]:

@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from joker.features.base import FeatureMap
+from joker.features.base import WHOLE, FeatureMap
+from joker.ops.dispatch import round_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,41 @@ class WithConstant(FeatureMap):
         x: Tensor,  # (b, d)
     ) -> Tensor:  # (b, m)
         """Return ψ of each row."""
-        psi = self.inner(x)
-        return torch.cat([psi, psi.new_ones(len(psi), 1)], dim=1)
+        return self.fill(x)
+
+    def fill(
+        self,
+        x: Tensor,  # (b, d)
+        out: Tensor | None = None,  # (b, m)
+        low: Tensor | None = None,  # (b, m), bfloat16
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+        out = self._room(x) if out is None else out
+        self.inner.fill(x, out[:, :-1], None if low is None else low[:, :-1])
+        for part in (out,) if low is None else (out, low):
+            part[:, -1] = 1
+        return out
+
+    def _room(self, x: Tensor) -> Tensor:  # (b, m)
+        """Return room for the features. On a card rows begin at multiples of 64 bytes: one more feature shifts none."""
+        width = round_up(self.n_features, WHOLE) if x.is_cuda else self.n_features
+        return x.new_empty(len(x), width)[:, : self.n_features]
+
+    def fill_bytes(self, b: int) -> int:
+        """Return what the map needs."""
+        return self.inner.fill_bytes(b)
+
+    def apply(
+        self,
+        x: Tensor,  # (b, d)
+        theta: Tensor,  # (m, t)
+    ) -> Tensor:  # (b, t)
+        """Return ψ(x) θ."""
+        return self.inner.apply(x, theta[:-1]) + theta[-1]
+
+    def apply_bytes(self, b: int, t: int) -> int:
+        """Return what the map needs, and its result."""
+        return self.inner.apply_bytes(b, t) + self.itemsize * b * t
 
     def slice(self, start: int, stop: int) -> FeatureMap:
         """Return the map of the features ``start`` to ``stop`` alone."""
@@ -51,8 +85,8 @@ class WithConstant(FeatureMap):
         return replace(self, inner=inside) if stop > last else inside
 
     def work_bytes(self, b: int) -> int:
-        """Return what the map needs, the constant, and the copy that has room for both."""
-        return self.inner.work_bytes(b) + self.itemsize * b * (self.n_features + 1)
+        """Return what the map needs to fill the room for all features, and that room."""
+        return self.inner.fill_bytes(b) + self.itemsize * b * round_up(self.n_features, WHOLE)
 
     def to(self, dtype: torch.dtype, device: torch.device | str) -> Self:
         """Return the same draw in ``dtype`` on ``device``."""

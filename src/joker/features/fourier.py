@@ -10,6 +10,7 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.features.base import FeatureMap, Spectral, draw_phase
+from joker.ops.fourier import cosine_sum, cosines, sum_bytes, sums_fused
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,32 @@ class Fourier(FeatureMap):
         x: Tensor,  # (b, d)
     ) -> Tensor:  # (b, m)
         """Return ψ of each row."""
-        return torch.addmm(self.phase, x, self.weights).cos_().mul_(self.scale)
+        return self.fill(x)
+
+    def fill(
+        self,
+        x: Tensor,  # (b, d)
+        out: Tensor | None = None,  # (b, m)
+        low: Tensor | None = None,  # (b, m), bfloat16
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+        return cosines(x, self.weights, self.phase, self.scale, out=out, low=low)
+
+    def fill_bytes(self, b: int) -> int:
+        """Return 0: the features are made in place."""
+        return 0
+
+    def apply(
+        self,
+        x: Tensor,  # (b, d)
+        theta: Tensor,  # (m, t)
+    ) -> Tensor:  # (b, t)
+        """Return ψ(x) θ."""
+        return cosine_sum(x, self.weights, self.phase, theta, self.scale)
+
+    def apply_bytes(self, b: int, t: int) -> int:
+        """Return the bytes of the features, or of a few sums where a card adds them up as they are made."""
+        return sum_bytes(self.weights, b, t)
 
     def slice(self, start: int, stop: int) -> Fourier:
         """Return the map of the features ``start`` to ``stop`` alone."""
@@ -88,12 +114,39 @@ class FourierPairs(FeatureMap):
         x: Tensor,  # (b, d)
     ) -> Tensor:  # (b, m)
         """Return ψ of each row."""
-        angle = x @ self.weights
-        features = torch.empty(len(x), self.n_features, dtype=x.dtype, device=x.device)
-        cosines, sines = features.chunk(2, dim=1)
-        torch.cos(angle, out=cosines)
-        torch.sin(angle, out=sines)
-        return features.mul_(self.scale)
+        return self.fill(x)
+
+    def fill(
+        self,
+        x: Tensor,  # (b, d)
+        out: Tensor | None = None,  # (b, m)
+        low: Tensor | None = None,  # (b, m), bfloat16
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+        return cosines(x, self.weights, None, self.scale, out=out, low=low)
+
+    def fill_bytes(self, b: int) -> int:
+        """Return the bytes of the angles."""
+        return b * self.weights.shape[1] * self.weights.element_size()
+
+    def apply(
+        self,
+        x: Tensor,  # (b, d)
+        theta: Tensor,  # (m, t)
+    ) -> Tensor:  # (b, t)
+        """Return ψ(x) θ."""
+        if not sums_fused(self.weights, theta.shape[1]):
+            return self(x) @ theta
+        half = self.weights.shape[1]
+        upright, turned = x.new_zeros(half), x.new_full((half,), -torch.pi / 2)  # sin u = cos(u − π/2)
+        cosines = cosine_sum(x, self.weights, upright, theta[:half], self.scale)
+        return cosines.add_(cosine_sum(x, self.weights, turned, theta[half:], self.scale))
+
+    def apply_bytes(self, b: int, t: int) -> int:
+        """Return the bytes of the features, or of a few sums where a card adds them up as they are made."""
+        if not sums_fused(self.weights, t):
+            return self.work_bytes(b)
+        return sum_bytes(self.weights, b, t) + self.weights.element_size() * (b * t + self.n_features)
 
     def slice(self, start: int, stop: int) -> Fourier:
         """Return the map of the features ``start`` to ``stop`` alone, with sin u = cos(u − π/2)."""
@@ -106,7 +159,7 @@ class FourierPairs(FeatureMap):
 
     def work_bytes(self, b: int) -> int:
         """Return the bytes of the angles and of the result."""
-        return 3 * b * self.weights.shape[1] * self.weights.element_size()
+        return 3 * self.fill_bytes(b)
 
 
 def draw(kernel: Spectral, d: int, m: int, generator: torch.Generator) -> Fourier:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from joker.features.base import FeatureMap, ScaleMixture, draw_phase, draw_radii
-from joker.ops.hadamard import hadamard
+from joker.ops.structured import project, structured_cosines, structured_fused
 
 ROUNDS = 3  # products HD; with fewer the directions are visibly not uniform
 SHORTEST = (
@@ -65,18 +64,27 @@ class Structured(FeatureMap):
         x: Tensor,  # (b, d)
     ) -> Tensor:  # (b, m)
         """Return R S x, the inner products of the rows with the frequencies."""
-        first, *others = self.signs.unbind(dim=1)
-        y = hadamard(pad(x, (0, first.shape[1] - self.inputs)).unsqueeze(1) * first)  # (b, c, p)
-        for signs in others:
-            y = hadamard(y.mul_(signs))
-        return y.flatten(1)[:, self.skip : self.skip + self.n_features] * self.radii
+        return project(x, self.signs, self.radii, self.skip)
 
     def __call__(
         self,
         x: Tensor,  # (b, d)
     ) -> Tensor:  # (b, m)
         """Return ψ of each row."""
-        return self.project(x).add_(self.phase).cos_().mul_(self.scale)
+        return self.fill(x)
+
+    def fill(
+        self,
+        x: Tensor,  # (b, d)
+        out: Tensor | None = None,  # (b, m)
+        low: Tensor | None = None,  # (b, m), bfloat16
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+        return structured_cosines(x, self.signs, self.radii, self.phase, self.scale, self.skip, out=out, low=low)
+
+    def fill_bytes(self, b: int) -> int:
+        """Return what a transform holds, or nothing where a card makes the features in place."""
+        return 0 if structured_fused(self.signs) else self._transform_bytes(b)
 
     def slice(self, start: int, stop: int) -> Structured:
         """Return the map of the features ``start`` to ``stop`` alone, with the blocks they need."""
@@ -92,6 +100,11 @@ class Structured(FeatureMap):
         )
 
     def work_bytes(self, b: int) -> int:
+        """Return the bytes of the transforms, or of the result alone where a card makes it in one pass."""
+        result = b * self.n_features * self.radii.element_size()
+        return result if structured_fused(self.signs) else self._transform_bytes(b)
+
+    def _transform_bytes(self, b: int) -> int:
         """Return the bytes of what a transform is given and of the two tensors it makes."""
         blocks, _, p = self.signs.shape
         return 3 * b * blocks * p * self.signs.element_size()

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
+from joker.ops.gram import add_product
+from joker.ops.rows import Rows
 
 
 def check_bandwidth(bandwidth: object) -> float:
@@ -47,6 +49,9 @@ class Kernel(ABC):
         The feature maps that suit the kernel, the default first; empty if none does.
     matrices : int
         How many (b, k) matrices of x's dtype a call holds at its peak, its result included.
+    fused : str or None
+        The name in :data:`joker.ops.gram.PROFILES` of the same function of a distance, which a card
+        computes without the matrix; None if there is none.
     """
 
     bandwidth: float = 1.0
@@ -54,10 +59,17 @@ class Kernel(ABC):
     name: ClassVar[str] = "custom"
     has_bandwidth: ClassVar[bool] = True
     feature_kinds: ClassVar[tuple[str, ...]] = ()
+    fused: ClassVar[str | None] = None
     matrices: ClassVar[int] = 3  # enough for an expression of a few steps, none of them in place
 
     def __post_init__(self) -> None:
         check_bandwidth(self.bandwidth)
+
+    @property
+    def own_profile(self) -> str | None:
+        """What ``fused`` names, if this very class says so: a subclass may be another function."""
+        name: str | None = vars(type(self)).get("fused")
+        return name
 
     @abstractmethod
     def __call__(
@@ -81,6 +93,22 @@ class Kernel(ABC):
         z: Tensor,  # (k, d)
     ) -> Tensor:  # (b, k)
         """Return the distance that σ is measured in."""
+
+    def add_product(
+        self,
+        x: Rows,  # (n, d)
+        z: Rows,  # (k, d)
+        v: Tensor,  # (k, t)
+        out: Tensor,  # (n, t)
+        budget: int,
+        row_bytes: tuple[int, int] = (0, 0),
+    ) -> bool:
+        """Add k(x, z) v to ``out`` in one pass without the matrix, and return True, where there is a way.
+
+        See :func:`joker.kernels.product.matvec`, which takes tiles of the matrix where there is none.
+        """
+        name = self.own_profile
+        return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes)
 
     def with_bandwidth(self, bandwidth: float) -> Self:
         """Return the same kernel with another σ."""

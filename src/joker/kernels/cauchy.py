@@ -16,6 +16,7 @@ class Cauchy(Radial):
     """k(x, z) = 1 / (1 + ‖x − z‖₂²/σ²), the mean of exp(−s‖x − z‖²/σ²) over s ~ Exp(1)."""
 
     name: ClassVar[str] = "cauchy"
+    fused: ClassVar[str | None] = "cauchy"
     matrices: ClassVar[int] = 1
 
     def profile(

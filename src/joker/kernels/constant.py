@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 from torch import Tensor
 
 from joker.kernels.base import Kernel
+from joker.ops.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,21 @@ class WithConstant(Kernel):
     ) -> Tensor:  # (b, k)
         """Return the distance of k."""
         return self.inner.distance(x, z)
+
+    def add_product(
+        self,
+        x: Rows,  # (n, d)
+        z: Rows,  # (k, d)
+        v: Tensor,  # (k, t)
+        out: Tensor,  # (n, t)
+        budget: int,
+        row_bytes: tuple[int, int] = (0, 0),
+    ) -> bool:
+        """Add k(x, z) v to ``out`` without the matrix, and the constant's part with it, where k can."""
+        added = self.inner.add_product(x, z, v, out, budget, row_bytes)
+        if added:
+            out += v.sum(dim=0)
+        return added
 
     def with_bandwidth(self, bandwidth: float) -> Self:
         """Return the same with another σ."""

@@ -21,6 +21,7 @@ class Gaussian(Radial):
     """
 
     name: ClassVar[str] = "gaussian"
+    fused: ClassVar[str | None] = "gaussian"
     matrices: ClassVar[int] = 1
 
     def profile(

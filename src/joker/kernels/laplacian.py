@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from joker.kernels.base import Stationary
+from joker.ops.gram import gram, gram_fused, transposed_numbers
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Laplacian(Stationary):
     """
 
     name: ClassVar[str] = "laplacian"
+    fused: ClassVar[str | None] = "exponential"
     matrices: ClassVar[int] = 1
 
     def __call__(
@@ -31,6 +33,8 @@ class Laplacian(Stationary):
         z: Tensor,  # (k, d)
     ) -> Tensor:  # (b, k)
         """Return the matrix of k(x_i, z_j)."""
+        if self.own_profile and gram_fused(x, z):
+            return gram(x, z, "exponential", self.bandwidth)
         return self.distance(x, z).mul_(-1 / self.bandwidth).exp_()
 
     def distance(
@@ -39,11 +43,15 @@ class Laplacian(Stationary):
         z: Tensor,  # (k, d)
     ) -> Tensor:  # (b, k)
         """Return ‖x_i − z_j‖₁."""
-        return torch.cdist(x, z, p=1.0)
+        return gram(x, z, "distance") if gram_fused(x, z) else torch.cdist(x, z, p=1.0)
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
         """Draw m frequencies of independent Cauchy parts, one a column, in float64 on the CPU."""
         return torch.empty(d, m, dtype=torch.float64).cauchy_(0.0, 1 / self.bandwidth, generator=generator)
+
+    def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
+        """Return the bytes of the result, and of the transposed rows from which a card computes it."""
+        return itemsize * (b * k + transposed_numbers(b, d) + transposed_numbers(k, d))
 
     def bandwidth_from(self, gamma: float) -> float:
         """Return the σ of exp(−γ‖r‖₁): 1/γ."""

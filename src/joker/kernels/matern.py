@@ -10,6 +10,7 @@ from torch import Tensor
 
 from joker.kernels.distance import squared_distance
 from joker.kernels.radial import Radial
+from joker.ops.gram import gram, gram_fused
 
 _FLOAT64 = 8  # bytes
 
@@ -36,6 +37,7 @@ class Matern12(Matern):
     """k(x, z) = exp(−s), s = ‖x − z‖₂/σ."""
 
     name: ClassVar[str] = "matern12"
+    fused: ClassVar[str | None] = "matern12"
     dof: ClassVar[int] = 1
 
     def __call__(
@@ -46,7 +48,9 @@ class Matern12(Matern):
         """Return the matrix of k(x_i, z_j)."""
         # The square root has a vertical tangent at zero: there it would turn an error of
         # 10⁻⁷ in the squared distance into one of 3·10⁻⁴ in the kernel, so that float32
-        # rows need squared distances in float64.
+        # rows need squared distances in float64, or sums of squares of differences.
+        if self.own_profile and gram_fused(x, z):
+            return gram(x, z, "matern12", self.bandwidth)
         return self.profile(squared_distance(x, z, self.bandwidth, torch.float64).to(x.dtype))
 
     def profile(
@@ -66,6 +70,7 @@ class Matern32(Matern):
     """k(x, z) = (1 + s) exp(−s), s = √3‖x − z‖₂/σ."""
 
     name: ClassVar[str] = "matern32"
+    fused: ClassVar[str | None] = "matern32"
     dof: ClassVar[int] = 3
     matrices: ClassVar[int] = 2
 
@@ -83,6 +88,7 @@ class Matern52(Matern):
     """k(x, z) = (1 + s + s²/3) exp(−s), s = √5‖x − z‖₂/σ."""
 
     name: ClassVar[str] = "matern52"
+    fused: ClassVar[str | None] = "matern52"
     dof: ClassVar[int] = 5
     matrices: ClassVar[int] = 2
 

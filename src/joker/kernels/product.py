@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Protocol
 
-import torch
 from torch import Tensor
 
 from joker.errors import BudgetTooSmall
 from joker.kernels.base import Kernel
+from joker.ops.rows import Rows
 from joker.runtime import DEFAULT_BUDGET, format_bytes
-
-
-class Rows(Protocol):
-    """Rows that are handed out as dense tensors; a tensor is such a thing itself."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The numbers of rows and inputs."""
-        ...
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the inputs."""
-        ...
-
-    def __getitem__(self, rows: slice, /) -> Tensor:  # (b, d)
-        """Return a run of rows."""
-        ...
 
 
 def matvec(
@@ -42,6 +23,8 @@ def matvec(
     row_bytes: tuple[int, int] = (0, 0),
 ) -> Tensor:  # (n, t)
     """Return k(x, z) v, tile by tile, or add it to ``out`` and return that.
+
+    On a card, and in float32, many kernels need no tiles: the matrix is multiplied as it is made.
 
     Parameters
     ----------
@@ -65,6 +48,8 @@ def matvec(
     """
     if out is None:
         out = v.new_zeros(x.shape[0], v.shape[1])
+    if kernel.add_product(x, z, v, out, budget, row_bytes):
+        return out
     rows, columns = tile_shape(kernel, x, z, budget, row_bytes)
     for i in range(0, x.shape[0], rows):
         run = x[i : i + rows]

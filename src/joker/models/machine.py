@@ -113,7 +113,8 @@ class FeatureMachine(Machine):
         return f"FeatureMachine({kind}, features={self.features.n_features}, columns={self.theta.shape[1]})"
 
     def _predict(self, x: Rows, budget: int) -> Tensor:
-        f = self.theta.new_empty(len(x), self.theta.shape[1])
-        for tile in tiles(len(x), self.features.work_bytes(1) + x.row_bytes, budget, "features"):
-            f[tile] = self.features(x[tile]) @ self.theta
+        t = self.theta.shape[1]
+        f = self.theta.new_empty(len(x), t)
+        for tile in tiles(len(x), lambda b: self.features.apply_bytes(b, t) + b * x.row_bytes, budget, "features"):
+            f[tile] = self.features.apply(x[tile], self.theta)
         return f

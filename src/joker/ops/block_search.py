@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from joker.runtime import multiprocessors
+from joker.ops.dispatch import has_triton
+from joker.runtime import multiprocessors, on_device
 
 TILE = 8  # rows of K that a program multiplies at once, and the fewest it is given
 NARROW, WIDE = (4, 2), (8, 1)  # warps of a program and programs on a multiprocessor, up to 512 rows and beyond
@@ -56,14 +55,9 @@ def layout(b: int, t: int, multiprocessors: int) -> Layout:
     return Layout(width, warps, programs, group, min(t, programs // group))
 
 
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
-
-
 def available(device: torch.device, b: int) -> bool:
     """Whether the kernel can solve a block of b rows on this device."""
-    return device.type == "cuda" and b <= LARGEST and _has_triton()
+    return device.type == "cuda" and b <= LARGEST and has_triton(device)
 
 
 def solve(
@@ -78,8 +72,8 @@ def solve(
     max_models: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return x (b, t), and for each column the change of J, its part without ½ s·K s, the outcome and the products."""
-    from joker.ops.triton.block_search import solve_block
-    from joker.ops.triton.free_set import APART
+    from joker.ops.fused.block_search import solve_block
+    from joker.ops.fused.free_set import APART
 
     b, t = a.shape
     shape = layout(b, t, multiprocessors(K.device))
@@ -88,12 +82,14 @@ def solve(
     change, linear = torch.empty(2, t, dtype=torch.float64, device=a.device)
     outcome, products = torch.empty(2, t, dtype=torch.int64, device=a.device)
     work, arrived = K.new_empty(t, 2 * B), torch.zeros(t, APART.value, dtype=torch.int32, device=K.device)
-    solve_block[(group * shape.lanes,)](
-        K, f.contiguous(), a.contiguous(), y, c, dual.parameters,
-        x, change, linear, outcome, products, work, arrived,
-        tol, torch.finfo(K.dtype).eps, max_products, max_models, b, t,
-        K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
-        KIND=FORMS[dual.form], MARGIN=dual.margin, KINK=dual.kinked,
-        B=B, ROWS=shape.rows, TILE=TILE, GROUP=group, LANES=shape.lanes, num_warps=shape.warps,
-    )  # fmt: skip
+    launch = solve_block[(group * shape.lanes,)]
+    with on_device(K.device):
+        launch(
+            K, f.contiguous(), a.contiguous(), y, c, dual.parameters,
+            x, change, linear, outcome, products, work, arrived,
+            tol, torch.finfo(K.dtype).eps, max_products, max_models, b, t,
+            K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
+            KIND=FORMS[dual.form], MARGIN=dual.margin, KINK=dual.kinked,
+            B=B, ROWS=shape.rows, TILE=TILE, GROUP=group, LANES=shape.lanes, num_warps=shape.warps,
+        )  # fmt: skip
     return x, change, linear, outcome, products

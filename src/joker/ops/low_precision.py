@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 WIDE = 4_096  # features from which on the roundings of single features average out
-ALIGNED = 16  # rows: tensor cores are several times slower on a matrix of 511 rows than on one of 512
 
 
 def rounds(dtype: torch.dtype, device: torch.device, m: int) -> bool:
@@ -14,22 +13,11 @@ def rounds(dtype: torch.dtype, device: torch.device, m: int) -> bool:
     return device.type == "cuda" and dtype == torch.float32 and m >= WIDE
 
 
-def low_copy(
-    psi: Tensor,  # (b, m)
-) -> Tensor:  # (b', m)
-    """Return ψ in bfloat16, with rows of zeros up to a multiple of ALIGNED."""
-    b, m = psi.shape
-    low = torch.empty(-(-b // ALIGNED) * ALIGNED, m, dtype=torch.bfloat16, device=psi.device)
-    low[:b] = psi
-    low[b:] = 0
-    return low
-
-
 def low_gram(
     low: Tensor,  # (b', m)
     b: int,
 ) -> Tensor:  # (b, b)
-    """Return ΨΨᵀ of the first b rows, added up in float32.
+    """Return ΨΨᵀ of the first b rows of features in bfloat16, added up in float32.
 
     The error of an entry is that of m independent roundings of 2⁻⁹, so about 2⁻⁹/√m of the largest
     entry; and the matrix is that of rounded features, so it stays positive semidefinite.

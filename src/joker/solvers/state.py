@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows, TensorRows
-from joker.ops.low_precision import low_copy, low_gram, rounds
+from joker.ops.low_precision import low_gram, rounds
 from joker.runtime import DEFAULT_BUDGET, tiles
 from joker.solvers.block import BlockResult
 
@@ -47,6 +47,22 @@ class FeatureMap(Protocol):
 
     def work_bytes(self, b: int, /) -> int:
         """Return the bytes that a call on b rows holds at its peak."""
+        ...
+
+    def apply(self, x: Tensor, theta: Tensor, /) -> Tensor:  # (b, d), (m, t) -> (b, t)
+        """Return ψ(x) θ."""
+        ...
+
+    def apply_bytes(self, b: int, t: int, /) -> int:
+        """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
+        ...
+
+    def mixed(self, x: Tensor, /) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), (b and more, m)
+        """Return ψ of each row, and the same in bfloat16 followed by rows of zeros."""
+        ...
+
+    def mixed_bytes(self, b: int, /) -> int:
+        """Return the bytes that `mixed` on b rows holds at its peak."""
         ...
 
     def slice(self, start: int, stop: int, /) -> Self:
@@ -234,8 +250,9 @@ class FeatureState(State):
     @property
     def scratch_bytes(self) -> int:
         b, itemsize = self.block_size, self.alpha.element_size()
-        low = 0 if self.exact else 2 * b * self.size
-        return self.parts[0][1].work_bytes(b) + low + itemsize * (b * b + self.image.numel())
+        part = self.parts[0][1]
+        features = part.work_bytes(b) if self.exact else part.mixed_bytes(b)
+        return features + itemsize * (b * b + self.image.numel())
 
     def shrink(self) -> bool:
         if self.size <= SMALLEST_PART:
@@ -255,10 +272,11 @@ class FeatureState(State):
         return OpenBlock(rows, K, f, self.alpha[rows], x if others else psi)
 
     def _features_and_gram(self, part: FeatureMap, x: Tensor) -> tuple[Tensor, Tensor]:
-        psi = part(x)
         if self.exact:
+            psi = part(x)
             return psi, psi @ psi.T
-        return psi, low_gram(low_copy(psi), len(x))
+        psi, low = part.mixed(x)
+        return psi, low_gram(low, len(x))
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         if len(self.parts) == 1:
@@ -272,8 +290,13 @@ class FeatureState(State):
         return image
 
     def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        for tile in self._tiles():
-            yield tile, self.features(self.x[tile]) @ image
+        t = image.shape[1]
+
+        def work(b: int) -> int:
+            return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, 8 * WIDE_COPIES * b * t)
+
+        for tile in tiles(len(self.x), work, max(self.budget, work(1)), "features"):
+            yield tile, self.features.apply(self.x[tile], image)
 
     def _tiles(self) -> Iterator[slice]:
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from joker.ops.triton.free_set import APART, dot, face, minimise, times
+from joker.ops.fused.free_set import APART, dot, face, minimise, times
 
 QUADRATIC = tl.constexpr(0)  # dual(u) = ½ p0 u² + p1 u
 ENTROPY = tl.constexpr(1)  # dual(u) = u log u + (1 − u) log(1 − u)

@@ -1,0 +1,167 @@
+"""Cosines of random frequencies, and their sums, in one pass over the data."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from joker.ops.dispatch import OFFSETS, fuses, rows_apart, shares, sum_numbers
+from joker.runtime import on_device
+
+MOST_COLUMNS = 64  # with more the cosines cost little beside the product with theta
+MOST_INPUTS = 192  # with more the product with W costs most, and torch is better at that
+
+
+def cosines(
+    x: Tensor,  # (b, d)
+    weights: Tensor,  # (d, m)
+    phase: Tensor | None,  # (m,)
+    scale: float,
+    *,
+    out: Tensor | None = None,  # (b, m) or (b, 2m)
+    low: Tensor | None = None,  # the same, bfloat16
+) -> Tensor:  # (b, m) or (b, 2m)
+    """Return scale · cos(x W + phase), or without a phase scale · [cos x W, sin x W].
+
+    It is written to ``out`` where that is given, and to ``low`` as well.
+
+    On a card in float32 it is one pass: the product in float32 arithmetic throughout, and a
+    cosine that is off by less than 10⁻⁶ for arguments up to 10⁶ in size. With frequencies of
+    heavy tails there are larger ones, whose float32 has no digits left after the point: their
+    cosine is a number within [−1, 1], and not more.
+    """
+    if out is None:
+        out = x.new_empty(len(x), weights.shape[1] * (1 if phase is not None else 2))
+    strides = (x.stride(0), weights.stride(0), out.stride(0), 0 if low is None else low.stride(0))
+    if fuses(x, weights, out) and 128 * max(strides) < OFFSETS:
+        return launch_cosines(x, weights, phase, scale, out, low)
+    _plain(x, weights, phase, scale, out)
+    if low is not None:
+        low.copy_(out)
+    return out
+
+
+def _plain(x: Tensor, weights: Tensor, phase: Tensor | None, scale: float, out: Tensor) -> None:
+    if phase is not None:
+        torch.addmm(phase, x, weights, out=out).cos_().mul_(scale)
+        return
+    angle = x @ weights
+    first, second = out.chunk(2, dim=1)
+    torch.cos(angle, out=first)
+    torch.sin(angle, out=second)
+    out.mul_(scale)
+
+
+def cosine_sum(
+    x: Tensor,  # (n, d)
+    weights: Tensor,  # (d, m)
+    phase: Tensor,  # (m,)
+    theta: Tensor,  # (m, t)
+    scale: float,
+) -> Tensor:  # (n, t)
+    """Return scale · cos(x W + phase) θ; where `sums_fused` the cosines are never written."""
+    if sums_fused(weights, theta.shape[1]) and fuses(x, weights, phase, theta):
+        return launch_cosine_sum(x, weights, phase, theta, scale)
+    return cosines(x, weights, phase, scale) @ theta
+
+
+def sums_fused(weights: Tensor, t: int) -> bool:
+    """Whether `cosine_sum` of t columns needs no room for the cosines."""
+    small = weights.shape[0] <= MOST_INPUTS and t <= MOST_COLUMNS and 128 * weights.stride(0) < OFFSETS
+    return small and fuses(weights)
+
+
+def sum_bytes(weights: Tensor, b: int, t: int) -> int:
+    """Return enough bytes for all that `cosine_sum` on b rows holds beside its result."""
+    d, m = weights.shape
+    if not sums_fused(weights, t):
+        return b * m * weights.element_size()
+    return 4 * (b * d + sum_numbers(b, t))  # a copy of rows that are not laid out one after another
+
+
+def depth(d: int) -> int:
+    """Return how many inputs a tile of the product takes at a time."""
+    return 16 if d <= 16 else 32
+
+
+def launch_cosines(
+    x: Tensor,  # (b, d)
+    weights: Tensor,  # (d, m)
+    phase: Tensor | None,  # (m,)
+    scale: float,
+    out: Tensor,  # (b, m) or (b, 2m)
+    low: Tensor | None = None,  # the same, bfloat16
+    *,
+    ready: bool | None = None,
+    tile: tuple[int, int] = (32, 128),
+    warps: int = 4,
+    stages: int = 1,
+) -> Tensor:  # (b, m) or (b, 2m)
+    """Run the fused form of `cosines`; ``ready``: with the product from torch, as it is for many inputs."""
+    from joker.ops.fused.fourier import features_kernel
+
+    x, weights = rows_apart(x), rows_apart(weights)
+    (n, d), m = x.shape, weights.shape[1]
+    ready = d > MOST_INPUTS if ready is None else ready
+    if ready:
+        _multiply(x, weights, phase, out[:, :m])
+    copy = out if low is None else low
+    if out.numel():
+        with on_device(x.device):
+            features_kernel[(-(-n // tile[0]) * -(-m // tile[1]),)](
+                *(x, weights, out if phase is None else phase.contiguous(), out, copy, scale, n, m, d),
+                *(x.stride(0), weights.stride(0), out.stride(0), copy.stride(0)),
+                READY=ready,
+                PAIRS=phase is None,
+                LOW=low is not None,
+                K=depth(d),
+                R=tile[0],
+                C=tile[1],
+                num_warps=warps,
+                num_stages=stages,
+            )
+    return out
+
+
+def _multiply(x: Tensor, weights: Tensor, phase: Tensor | None, out: Tensor) -> None:
+    if phase is None:
+        torch.mm(x, weights, out=out)
+    else:
+        torch.addmm(phase, x, weights, out=out)
+
+
+def launch_cosine_sum(
+    x: Tensor,  # (n, d)
+    weights: Tensor,  # (d, m)
+    phase: Tensor,  # (m,)
+    theta: Tensor,  # (m, t)
+    scale: float,
+    *,
+    tile: tuple[int, int] = (64, 64),
+    warps: int = 4,
+    stages: int = 1,
+) -> Tensor:  # (n, t)
+    """Run the fused form of `cosine_sum`."""
+    from joker.ops.fused.fourier import sum_kernel
+
+    x, weights, theta, phase = rows_apart(x), rows_apart(weights), rows_apart(theta), phase.contiguous()
+    (n, d), (m, t) = x.shape, theta.shape
+    if not n * t * m:
+        return x.new_zeros(n, t)
+    row_tiles = -(-n // tile[0])
+    splits, share = shares(m, tile[1], n, row_tiles, t)
+    partial = x.new_empty(splits, n, t)
+    width = 1 if t == 1 else min(64, max(16, 1 << (t - 1).bit_length()))
+    with on_device(x.device):
+        sum_kernel[row_tiles, splits, -(-t // width)](
+            *(x, weights, phase, theta, partial, scale, n, m, d, t, share),
+            *(x.stride(0), weights.stride(0), theta.stride(0)),
+            SINGLE=d <= depth(d),
+            K=depth(d),
+            R=tile[0],
+            C=tile[1],
+            T=width,
+            num_warps=warps,
+            num_stages=stages,
+        )
+    return partial[0] if splits == 1 else partial.sum(0)

@@ -1,0 +1,284 @@
+"""Kernel matrices of distances, and products with them that never hold one.
+
+Two forms of the distance. The product form takes ‖x − z‖² from ‖x‖² + ‖z‖² − 2⟨x, z⟩ about a
+common centre: a matrix product. The difference form adds |x − z| or (x − z)² input by input: it
+has no cancellation, and is the only one for the L1 distance.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from joker.ops.dispatch import OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
+from joker.ops.rows import Rows
+from joker.runtime import on_device
+
+MOST_COLUMNS = 64  # with more the kernel matrix costs little beside the product with v
+TILE = 128  # every tile of rows divides it
+DEPTH = 32  # inputs that a tile of the product form takes at a time
+UNROLL = 4  # and the difference form
+ALIGNED = 16  # numbers: rows of a matrix that begin at multiples of it are read fastest
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A kernel as a function of a distance.
+
+    Parameters
+    ----------
+    name : str
+        As the fused kernels call it.
+    norm : int
+        1 for ‖x − z‖₁/σ; 2 for ‖x − z‖₂²/σ².
+    differences : bool
+        Whether it needs the difference form.
+    value : callable
+        The function itself, in plain torch.
+    """
+
+    name: str
+    norm: int
+    differences: bool
+    value: Callable[[Tensor], Tensor]
+
+
+def _matern(s: Tensor, polynomial: Tensor) -> Tensor:
+    return polynomial * torch.exp(-s)
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("exponential", 1, True, lambda r: torch.exp(-r)),
+        Profile("distance", 1, True, lambda r: r),
+        Profile("gaussian", 2, False, lambda r: torch.exp(-r / 2)),
+        Profile("cauchy", 2, False, lambda r: 1 / (1 + r)),
+        # The square root of a small number magnifies its error.
+        Profile("matern12", 2, True, lambda r: torch.exp(-r.sqrt())),
+        Profile("matern32", 2, False, lambda r: _matern((3 * r).sqrt(), 1 + (3 * r).sqrt())),
+        Profile("matern52", 2, False, lambda r: _matern((5 * r).sqrt(), 1 + (5 * r).sqrt() + 5 * r / 3)),
+    )
+}
+
+
+def gram(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    profile: str,
+    scale: float = 1.0,
+) -> Tensor:  # (n, b)
+    """Return profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²), by differences.
+
+    Where `gram_fused` it holds the result and transposed copies of x and z; see `transposed_numbers`.
+    """
+    if gram_fused(x, z):
+        return launch_gram(x, z, PROFILES[profile], scale)
+    return _plain(x, z, PROFILES[profile], scale)
+
+
+def _plain(x: Tensor, z: Tensor, profile: Profile, scale: float) -> Tensor:
+    distance = torch.cdist(x, z, p=float(profile.norm), compute_mode="donot_use_mm_for_euclid_dist") / scale
+    return profile.value(distance**profile.norm)
+
+
+def gram_fused(x: Tensor, z: Tensor) -> bool:
+    """Whether `gram` holds no more than it says; where not, it is torch's own way."""
+    return fuses(x, z) and transposed_numbers(max(len(x), len(z)), x.shape[1]) < OFFSETS
+
+
+def transposed_numbers(n: int, d: int) -> int:
+    """Return the size of the transposed copy of n rows of d inputs."""
+    return round_up(d, UNROLL) * round_up(n, ALIGNED)
+
+
+def add_product(
+    x: Rows,  # (n, d)
+    z: Rows,  # (b, d)
+    v: Tensor,  # (b, t)
+    out: Tensor,  # (n, t)
+    profile: str,
+    scale: float,
+    budget: int,
+    row_bytes: tuple[int, int] = (0, 0),
+) -> bool:
+    """Add k(x, z) v to ``out`` without an entry of k(x, z) in memory; return whether that was possible.
+
+    Here k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²). The copies of x and z that are
+    made, and what reading a row of each takes, ``row_bytes``, stay inside ``budget`` bytes. Nothing
+    is done, and False returned, where they do not, and off the card or in float64.
+    """
+    if x.dtype != torch.float32 or not fuses(v, out):
+        return False
+    shape, (n, d) = PROFILES[profile], x.shape
+    side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes)
+    run = launch_difference_product if shape.differences else launch_radial_product
+    for i, j in product(range(0, n, side), range(0, z.shape[0], side)) if side else ():
+        out[i : i + side] += run(x[i : i + side], z[j : j + side], v[j : j + side], shape, scale)
+    return side > 0
+
+
+def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int]) -> int:
+    """Return how many rows of x and of z a fused product takes at a time; 0 where it is not worth it."""
+    width = round_up(d, DEPTH)
+
+    def work(side: int) -> int:
+        rows, others = min(side, n), min(side, b)
+        copies = sum(round_up(k, TILE) * (2 * width + 1) + k * d for k in (rows, others))  # parts, norms, and for order
+        numbers = copies + others * t + width + sum_numbers(rows, t)
+        return 4 * numbers + rows * row_bytes[0] + others * row_bytes[1]
+
+    longest = min(max(n, b), (OFFSETS - 1) // max(width, t, 1) - TILE)
+    side = bisect_right(range(1, longest + 1), budget, key=work)
+    return side if t <= MOST_COLUMNS and side >= min(TILE, longest) else 0
+
+
+def launch_gram(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    profile: Profile,
+    scale: float,
+    *,
+    tile: tuple[int, int] = (64, 64),
+    warps: int = 4,
+) -> Tensor:  # (n, b)
+    """Run the fused form of `gram`."""
+    from joker.ops.fused.gram import difference_matrix_kernel
+
+    out = x.new_empty(len(x), len(z))
+    columns, others = _transposed(x), _transposed(z)
+    grid = (-(-len(x) // tile[0]) * -(-len(z) // tile[1]),)
+    if out.numel():
+        with on_device(x.device):
+            difference_matrix_kernel[grid](
+                *(columns, others, out, scale**-profile.norm, *out.shape, len(columns)),
+                *(columns.stride(0), others.stride(0), out.stride(0)),
+                SQUARE=profile.norm == 2,
+                PROFILE=profile.name,
+                R=tile[0],
+                C=tile[1],
+                num_warps=warps,
+            )
+    return out
+
+
+def launch_difference_product(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    v: Tensor,  # (b, t)
+    profile: Profile,
+    scale: float,
+    *,
+    tile: tuple[int, int] = (128, 64),
+    warps: int = 8,
+) -> Tensor:  # (n, t)
+    """Return k(x, z) v by the fused difference form."""
+    from joker.ops.fused.gram import difference_product_kernel
+
+    columns, others, v = _transposed(x), _transposed(z), v.contiguous()
+    partial, share, width = _partial_sums(x, v, tile)
+    with on_device(x.device):
+        difference_product_kernel[-(-len(x) // tile[0]), len(partial), -(-v.shape[1] // width)](
+            *(columns, others, v, partial, scale**-profile.norm, len(x), len(z), len(columns), v.shape[1], share),
+            *(columns.stride(0), others.stride(0), v.stride(0)),
+            SQUARE=profile.norm == 2,
+            PROFILE=profile.name,
+            R=tile[0],
+            C=tile[1],
+            T=width,
+            num_warps=warps,
+            num_stages=2,
+        )
+    return partial[0] if len(partial) == 1 else partial.sum(0)
+
+
+def launch_radial_product(
+    x: Tensor,  # (n, d)
+    z: Tensor,  # (b, d)
+    v: Tensor,  # (b, t)
+    profile: Profile,
+    scale: float,
+    *,
+    split: bool = True,
+    tile: tuple[int, int] = (128, 64),
+    warps: int = 8,
+    stages: int = 2,
+) -> Tensor:  # (n, t)
+    """Return k(x, z) v by the fused product form, on tensor cores where ``split``."""
+    from joker.ops.fused.gram import radial_product_kernel
+
+    centre, v = z.mean(dim=0), v.contiguous()
+    left, right = (_moved(part, centre, scale, split) for part in (x, z))
+    partial, share, width = _partial_sums(x, v, tile)
+    with on_device(x.device):
+        radial_product_kernel[-(-len(x) // tile[0]), len(partial), -(-v.shape[1] // width)](
+            *(*left, *right, v, partial, len(x), len(z), left[0].shape[1], v.shape[1], share, v.stride(0)),
+            PROFILE=profile.name,
+            SPLIT=split,
+            K=DEPTH,
+            R=tile[0],
+            C=tile[1],
+            T=width,
+            num_warps=warps,
+            num_stages=stages,
+        )
+    return partial[0] if len(partial) == 1 else partial.sum(0)
+
+
+def _partial_sums(x: Tensor, v: Tensor, tile: tuple[int, int]) -> tuple[Tensor, int, int]:
+    """Return room for the sums, the rows of z in each, and how many columns of v a program takes."""
+    (b, t), n = v.shape, len(x)
+    splits, share = shares(b, tile[1], n, -(-n // tile[0]), t)
+    width = 1 if t == 1 else min(64, max(16, 1 << (t - 1).bit_length()))
+    return x.new_empty(splits, n, t), share, width
+
+
+def _transposed(
+    x: Tensor,  # (n, d)
+) -> Tensor:  # (d and more, n and more)
+    """Return xᵀ with zeros around it."""
+    n, d = x.shape
+    columns = x.new_empty(round_up(d, UNROLL), round_up(n, ALIGNED))
+    columns[:d, :n] = x.T
+    columns[d:], columns[:, n:] = 0.0, 0.0
+    return columns
+
+
+def _moved(
+    x: Tensor,  # (n, d)
+    centre: Tensor,  # (d,)
+    scale: float,
+    split: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # (n and more, d and more) twice, (n and more,)
+    """Return (x − centre) / scale with zeros around it, in two parts where ``split``, and its squared norms."""
+    from joker.ops.fused.gram import prepare_kernel
+
+    x = rows_apart(x)
+    n, d = x.shape
+    high = x.new_empty(round_up(n, TILE), round_up(d, DEPTH))
+    low = torch.empty_like(high) if split else high
+    norm = x.new_empty(len(high))
+    with on_device(x.device):
+        prepare_kernel[(len(high) // 32,)](
+            *(x, centre, high, low, norm, 1 / scale, shrink(d, split), n, d, high.shape[1], x.stride(0)),
+            SPLIT=split,
+            R=32,
+            K=DEPTH,
+            num_warps=4,
+        )
+    return high, low, norm
+
+
+def shrink(d: int, split: bool = False) -> float:
+    """Return the factor of the squared norms that lets rounding end below zero, where it is clamped.
+
+    Rounding in a sum of d terms is a random walk, it grows as √d. Two parts of 11 bits leave
+    out the product of the low ones, up to two units more.
+    """
+    return 1 - (2 + 2 * split + math.sqrt(d)) * torch.finfo(torch.float32).eps

@@ -1,1 +1,0 @@
-"""Triton kernels; imported only where Triton is there, by the functions that launch them."""
