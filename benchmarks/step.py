@@ -128,7 +128,7 @@ def synchronisations(run: Callable[[], object], calls: int = 20) -> int:
         for _ in range(calls):
             run()
         torch.cuda.set_sync_debug_mode("default")
-    return sum("synchroniz" in str(warning.message) for warning in found)
+    return sum("called a synchronizing" in str(warning.message) for warning in found)
 
 
 def floor(case: Case) -> float | None:

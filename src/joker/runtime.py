@@ -14,7 +14,7 @@ import threading
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -199,58 +199,52 @@ def asynchronous() -> Iterator[None]:
 
 
 class Replay:
-    """A function of tensors that is captured on its first calls and replayed from then on.
+    """Calls of a function of tensors, captured on its first calls and replayed from then on.
 
-    It must do all its work in place on tensors that it owns, and read none of them on the
+    The function must do all its work in place on tensors that it owns, and read none of them on the
     host. For each shape of inputs on a CUDA card the first call runs as it is, the second is
     captured in a graph, and further calls cost one launch. On the CPU every call runs as it is.
     """
 
-    def __init__(self, function: Callable[..., object]) -> None:
-        self.function = function
-        self.graphs: dict[tuple[torch.Size, ...], Callable[..., None] | None] = {}
+    def __init__(self) -> None:
+        self.graphs: dict[tuple[torch.Size, ...], tuple[list[Tensor], torch.cuda.CUDAGraph] | None] = {}
         self.pool: Any = None
         self.capturing = True
 
-    def __call__(self, *inputs: Tensor) -> None:
+    def __call__(self, function: Callable[..., object], *inputs: Tensor) -> None:
         """Run the function, or what was captured of it."""
-        if not inputs[0].is_cuda:
-            self.function(*inputs)
-            return
         shapes = tuple(tensor.shape for tensor in inputs)
-        if shapes in self.graphs and self.capturing:
-            replay = self.graphs[shapes] or self._capture(shapes, inputs)
-            replay(*inputs)
+        if inputs[0].is_cuda and self.capturing and shapes in self.graphs:
+            self.graphs[shapes] = self.graphs[shapes] or self._capture(function, inputs)
+        if (captured := self.graphs.get(shapes)) is None:
+            with asynchronous() if inputs[0].is_cuda else nullcontext():
+                function(*inputs)
+            self.graphs[shapes] = None
             return
-        with asynchronous():
-            self.function(*inputs)
-        self.graphs[shapes] = None
+        kept, graph = captured
+        for static, tensor in zip(kept, inputs, strict=True):
+            static.copy_(tensor)
+        graph.replay()
 
-    def _capture(self, shapes: tuple[torch.Size, ...], inputs: tuple[Tensor, ...]) -> Callable[..., None]:
-        fixed = [tensor.clone() for tensor in inputs]
+    def _capture(
+        self, function: Callable[..., object], inputs: tuple[Tensor, ...]
+    ) -> tuple[list[Tensor], torch.cuda.CUDAGraph] | None:
+        kept = [tensor.clone() for tensor in inputs]
         try:
             graph = torch.cuda.CUDAGraph()
             with asynchronous(), torch.cuda.graph(graph, pool=self.pool):
-                self.function(*fixed)
+                function(*kept)
         except OutOfMemory:
             raise
         except RuntimeError as error:
             self.capturing = False
             warnings.warn(
-                f"a step could not be captured in a CUDA graph and runs more slowly without one: {error}",
-                CaptureFailed,
+                CaptureFailed(f"a step must be captured in a CUDA graph to run at full speed; that failed: {error}"),
                 stacklevel=2,
             )
-            return self.function  # type: ignore[return-value]
+            return None
         self.pool = self.pool or graph.pool()
-
-        def replay(*inputs: Tensor) -> None:
-            for kept, tensor in zip(fixed, inputs, strict=True):
-                kept.copy_(tensor)
-            graph.replay()
-
-        self.graphs[shapes] = replay
-        return replay
+        return kept, graph
 
 
 class Upload:

@@ -1,5 +1,8 @@
 """Steps on a card: replayed steps against single ones, mixed precision, rows on the host, and memory that runs out."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -14,7 +17,7 @@ from joker.training import prepare
 LOSSES = ("squared", "huber", "absolute", "epsilon_insensitive", "quantile", "lp", "hinge", "squared_hinge", "logistic")
 
 
-def rows(n: int = 1_000, d: int = 5) -> tuple[Tensor, Tensor]:
+def rows(n: int = 1_003, d: int = 5) -> tuple[Tensor, Tensor]:
     draw = torch.Generator().manual_seed(3)
     x = torch.randn(n, d, generator=draw)
     return x, x[:, 0] * x[:, 1] + x[:, 2].sin() + 0.1 * torch.randn(n, generator=draw)
@@ -45,13 +48,13 @@ def test_a_card_descends_as_the_cpu_does(loss: str, m: int | None, momentum: boo
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_a_replayed_step_is_the_step(loss: str) -> None:
     replayed, single = descent(loss, "cuda"), descent(loss, "cuda")
-    single._visit = single._step
+    single.replay = None
     for _ in range(20):
         replayed.step()
         single.step()
-    assert isinstance(replayed._visit, Replay)
-    assert replayed._visit.capturing
-    assert sum(graph is not None for graph in replayed._visit.graphs.values()) == 2  # two lengths of blocks
+    assert replayed.replay is not None
+    assert replayed.replay.capturing
+    assert sum(graph is not None for graph in replayed.replay.graphs.values()) == 2  # two lengths of blocks
     torch.testing.assert_close(replayed.state.alpha, single.state.alpha, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(replayed.state.image, single.state.image, rtol=1e-4, atol=1e-5)
     assert replayed.tally.outcomes == single.tally.outcomes
@@ -152,10 +155,26 @@ def test_what_cannot_be_captured_runs_without_a_graph_and_says_why(monkeypatch: 
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", refuse)
     calls: list[int] = []
-    replay = Replay(lambda x: calls.append(len(x)))
-    inputs = torch.ones(3).as_subclass(Card)
-    replay(inputs)
+    replay, inputs = Replay(), torch.ones(3).as_subclass(Card)
+
+    def function(x: Tensor) -> None:
+        calls.append(len(x))
+
+    replay(function, inputs)
     with pytest.warns(CaptureFailed, match="operation not permitted"):
-        replay(inputs)
-    replay(inputs)
+        replay(function, inputs)
+    replay(function, inputs)
     assert calls == [3, 3, 3]
+
+
+def test_a_descent_is_freed_with_its_last_reference() -> None:
+    """Rows and features must not wait on a card for the collector of cycles."""
+    solve = descent("squared", "cpu", max_epochs=1)
+    solve.run()
+    seen = weakref.ref(solve)
+    gc.disable()
+    try:
+        del solve
+        assert seen() is None
+    finally:
+        gc.enable()

@@ -8,7 +8,7 @@ from torch import Tensor
 from joker.ops.dispatch import OFFSETS, fuses, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
-MOST_COLUMNS = 64  # with more the cosines cost little beside the product with theta
+MOST_COLUMNS = 2  # the cosines are made anew for each: with more it is quicker to write them to memory
 MOST_INPUTS = 192  # with more the product with W costs most, and torch is better at that
 
 
@@ -151,16 +151,14 @@ def launch_cosine_sum(
     row_tiles = -(-n // tile[0])
     splits, share = shares(m, tile[1], n, row_tiles, t)
     partial = x.new_empty(splits, n, t)
-    width = 1 if t == 1 else min(64, max(16, 1 << (t - 1).bit_length()))
     with on_device(x.device):
-        sum_kernel[row_tiles, splits, -(-t // width)](
+        sum_kernel[row_tiles, splits, t](
             *(x, weights, phase, theta, partial, scale, n, m, d, t, share),
             *(x.stride(0), weights.stride(0), theta.stride(0)),
             SINGLE=d <= depth(d),
             K=depth(d),
             R=tile[0],
             C=tile[1],
-            T=width,
             num_warps=warps,
             num_stages=stages,
         )

@@ -57,7 +57,7 @@ class Descent:
         self.tally = Tally(device)
         self._permutation = self.blocks.permutation.to(device, torch.int32)
         self._numbers = torch.arange(self.blocks.count, device=device)
-        self._visit: Callable[[Tensor, Tensor, Tensor], None] = self._ready()
+        self._plan()
 
     @property
     def epoch(self) -> float:
@@ -106,18 +106,24 @@ class Descent:
             self.steps += 1
             self.whole = True
 
-    def _ready(self) -> Callable[[Tensor, Tensor, Tensor], None]:
-        """One step, replayed where nothing in it needs the host."""
+    def _plan(self) -> None:
+        """Choose how a step is made; what was captured before is let go."""
         # One block of a free quadratic loss is solved by one factorisation, to the last digit.
         once = self.blocks.count == 1 and self.problem.loss.quadratic and self.problem.loss.unbounded
-        known = self.problem.dual is not None and not once
-        self._dual = self.problem.dual if known else None
-        fused = known and block_search.available(self.state.alpha.device, self.blocks.size)
-        return Replay(self._step) if fused else self._step
+        self._dual = None if once else self.problem.dual
+        fused = self._dual is not None and block_search.available(self.state.alpha.device, self.blocks.size)
+        self.replay = Replay() if fused else None
+
+    def _visit(self, *inputs: Tensor) -> None:
+        """One step, replayed where nothing in it needs the host."""
+        if self.replay is None:
+            self._step(*inputs)
+        else:
+            self.replay(self._step, *inputs)
 
     def _make_room(self) -> None:
         """Plan the step again with less scratch space."""
-        self._visit = self._ready()  # lets go of what was captured
+        self._plan()
         release_memory(self.state.alpha.device)
         if not self.state.shrink():
             needed, free = self.state.scratch_bytes, free_bytes(self.state.alpha.device)

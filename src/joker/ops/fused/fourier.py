@@ -98,12 +98,11 @@ def sum_kernel(
     K: tl.constexpr,
     R: tl.constexpr,
     C: tl.constexpr,
-    T: tl.constexpr,
 ):
-    """Write scale · Σ_j cos(x W + phase)_j θ_j over a share of the features, for R rows and T columns (1: a vector)."""
+    """Write scale · Σ_j cos(x W + phase)_j θ_j over a share of the features, for R rows and one column of θ."""
     row = tl.program_id(0) * R
     split = tl.program_id(1)
-    outputs = tl.program_id(2) * T + tl.arange(0, T)
+    column = tl.program_id(2)
     last = tl.minimum(split * share + share, m)
     r = tl.arange(0, R)
     c = tl.arange(0, C)
@@ -112,8 +111,7 @@ def sum_kernel(
     if SINGLE:
         inside = (r[:, None] < n - row) & (k[None, :] < d)
         a = tl.load(x_tile + r[:, None] * x_stride + k[None, :], mask=inside, other=0.0)
-    WIDTH: tl.constexpr = C if T == 1 else T
-    total = tl.zeros((R, WIDTH), dtype=tl.float32)
+    total = tl.zeros((R, C), dtype=tl.float32)
     for first in range(split * share, last, C):
         known = c < last - first
         if SINGLE:
@@ -123,18 +121,8 @@ def sum_kernel(
         else:
             p = angles(x_tile, weights + first, n - row, last - first, d, x_stride, w_stride, K, R, C)
         p += tl.load(phase + first + c, mask=known, other=0.0)[None, :]
-        psi = cosine(p)
-        if T == 1:
-            weight = tl.load(theta + (first + c).to(tl.int64) * theta_stride, mask=known, other=0.0)
-            total += psi * weight[None, :]
-        else:
-            place = theta + (first + c)[:, None].to(tl.int64) * theta_stride + outputs[None, :]
-            weight = tl.load(place, mask=known[:, None] & (outputs[None, :] < t), other=0.0)
-            total = tl.dot(psi, weight, total, input_precision="ieee")
-    place = out + split.to(tl.int64) * n * t
+        weight = tl.load(theta + (first + c).to(tl.int64) * theta_stride + column, mask=known, other=0.0)
+        total += cosine(p) * weight[None, :]
     rows = row + r
-    if T == 1:
-        tl.store(place + rows, tl.sum(total, axis=1) * scale, mask=rows < n)
-    else:
-        inside = (rows[:, None] < n) & (outputs[None, :] < t)
-        tl.store(place + rows[:, None].to(tl.int64) * t + outputs[None, :], total * scale, mask=inside)
+    place = out + (split.to(tl.int64) * n + rows) * t + column
+    tl.store(place, tl.sum(total, axis=1) * scale, mask=rows < n)
