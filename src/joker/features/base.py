@@ -147,16 +147,16 @@ class FeatureMap(ABC):
     def mixed(
         self,
         x: Tensor,  # (b, d)
-    ) -> tuple[Tensor, Tensor]:  # (b, m), (b and more, m)
-        """Return ψ of each row, and the same in bfloat16 followed by rows of zeros.
+    ) -> tuple[Tensor, Tensor]:  # (b, m), (b and more, m and more)
+        """Return ψ of each row, and the same in bfloat16 with rows and columns of zeros behind.
 
-        They make the number of rows a multiple of 16: a product with any other number of rows is
-        several times slower on tensor cores.
+        They make both numbers multiples of 16: a product of any other size is several times slower
+        on tensor cores.
         """
         low = x.new_empty(round_up(len(x), WHOLE), round_up(self.n_features, WHOLE), dtype=torch.bfloat16)
-        low = low[:, : self.n_features]
         low[len(x) :] = 0
-        return self.fill(x, low=low[: len(x)]), low
+        low[:, self.n_features :] = 0
+        return self.fill(x, low=low[: len(x), : self.n_features]), low
 
     def mixed_bytes(self, b: int) -> int:
         """Return the bytes that `mixed` on b rows holds at its peak, its results included."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from joker.ops.dispatch import OFFSETS, fuses, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
-MOST_COLUMNS = 2  # the cosines are made anew for each: with more it is quicker to write them to memory
+MOST_COLUMNS = 1  # the cosines would be made anew for each: with more it is quicker to write them to memory
 MOST_INPUTS = 192  # with more the product with W costs most, and torch is better at that
 
 

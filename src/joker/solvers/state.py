@@ -57,8 +57,8 @@ class FeatureMap(Protocol):
         """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
         ...
 
-    def mixed(self, x: Tensor, /) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), (b and more, m)
-        """Return ψ of each row, and the same in bfloat16 followed by rows of zeros."""
+    def mixed(self, x: Tensor, /) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), (b and more, m and more)
+        """Return ψ of each row, and the same in bfloat16 with rows and columns of zeros behind."""
         ...
 
     def mixed_bytes(self, b: int, /) -> int:
