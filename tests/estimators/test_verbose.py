@@ -60,6 +60,17 @@ def test_the_score_is_on_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"gap \S+  score -\S+  ", shown(monkeypatch, 0.0, lam=[0.1, 1.0]))
 
 
+def test_standard_output_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    class Prints(joker.callbacks.Callback):
+        def epoch(self, run) -> None:
+            sys.stdout.write(f"epoch {run.epoch}\n")
+
+    file = io.StringIO()
+    joker.KernelRidge(**SETTINGS, callbacks=[Progress(Console(file=file, force_terminal=True)), Prints()]).fit(X, Y)
+    assert capsys.readouterr().out == "epoch 1.0\nepoch 2.0\nepoch 3.0\n"
+    assert "epoch 1.0" not in file.getvalue()
+
+
 def test_the_terminal_is_restored_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Fails(joker.callbacks.Callback):
         def epoch(self, run) -> None:

@@ -96,7 +96,8 @@ def _bar(out: Any) -> Any:
     from rich.progress import Progress as Bar
 
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[facts]}")]
-    return Bar(*columns, console=out, transient=True, auto_refresh=False)
+    # Standard output is left alone: it may be a file, whatever the line is written to.
+    return Bar(*columns, console=out, transient=True, auto_refresh=False, redirect_stdout=False)
 
 
 def _facts(run: Run) -> list[str]:
