@@ -33,6 +33,15 @@ def test_a_log_file_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert ", score -" in capsys.readouterr().err
 
 
+def test_the_line_is_of_the_model_that_is_returned(capsys: pytest.CaptureFixture[str]) -> None:
+    noise = np.random.default_rng(1).normal(size=300)
+    settings = {**SETTINGS, "max_epochs": 20, "lam": 1e-3, "early_stopping": True, "verbose": 1}
+    model = joker.KernelRidge(**settings).fit(X, noise)
+    err = capsys.readouterr().err
+    assert f" best at {model.n_iter_}, gap {model.gap_:.1e}, score {max(model.path_.scores):.4g}, " in err
+    assert f": epoch {len(model.history_)} of 20, " in err
+
+
 def shown(monkeypatch: pytest.MonkeyPatch, pause: float, **settings) -> str:
     """What a fit writes to a terminal."""
     monkeypatch.setattr(progress, "PAUSE", pause)
