@@ -43,9 +43,7 @@ svc = timed(SVC(C=C, gamma=gamma), few)
 ours = timed(KernelSVC(loss="hinge", lam=lam, bandwidth=bandwidth, n_features=None, tol=1e-4), few)
 difference = np.abs(svc.decision_function(X_test) - ours.decision_function(X_test))
 same = np.mean(svc.predict(X_test) == ours.predict(X_test))
-print(
-    f"  the same prediction on {same:.2%} of new rows; decision functions differ by {difference.mean():.4f} on average"
-)
+print(f"  the same prediction on {same:.2%} of new rows; decision functions differ by {difference.mean():.4f}")
 print("  (what is left is the intercept, which joker penalises and SVC does not)")
 
 print("Random features, and the squared hinge, which is easier to solve:")

@@ -26,9 +26,7 @@ print(f"saved:   {path.stat().st_size / 1e3:.0f} kB for {numbers:,} weights; the
 again = joker.load(path)
 same = np.array_equal(again.predict(X_test), model.predict(X_test))
 print(f"loaded:  R² {again.score(X_test, y_test):.4f}; predictions {'are the same' if same else 'differ'}, bit for bit")
-print(
-    f"         λ = {again.lam_:g}, {len(again.path_.models)} models of the path, {len(again.history_)} epochs of history"
-)
+print(f"         λ = {again.lam_:g}, {len(again.path_.models)} models of the path, {len(again.history_)} epochs")
 
 damaged = bytearray(path.read_bytes())
 damaged[len(damaged) // 2] ^= 1
