@@ -140,11 +140,12 @@ def scripted(scores: list[float]):
     ],
 )
 def test_the_best_epoch_is_returned(scores, stopping: EarlyStopping, last: int, best: int, n_features) -> None:
-    run = make(n_features, max_epochs=8, judge=scripted(scores))
+    run = make(n_features, max_epochs=8, averaging=False, judge=scripted(scores))
     result = descend(run, [stopping])
+    assert run.best is result.record
     assert (result.records[-1].epoch, result.record.epoch) == (last, best)
     assert (last < 8) == (f"has not risen for {stopping.patience} epochs" in result.reason)
-    alone = descend(make(n_features, max_epochs=best))
+    alone = descend(make(n_features, max_epochs=best, averaging=False))  # whose weights are the live ones
     assert torch.equal(result.machine.predict(X), alone.machine.predict(X))
     assert torch.equal(result.record.gap.sums, alone.record.gap.sums)
 
@@ -361,6 +362,7 @@ def test_a_line_for_each_event_is_there_at_once(tmp_path: Path) -> None:
         }
         assert line["dual"] <= line["primal"]
     assert (end["event"], end["reason"]) == ("end", "The epochs allowed were used up.")
+    assert (end["epoch"], end["best_epoch"]) == (3, 3)
     with pytest.raises(RuntimeError):
         descend(make(), [JsonLog(path), Diary("a", [], fails="step")])
     assert json.loads(path.read_text().splitlines()[-1])["reason"] == "The fit was ended by RuntimeError."

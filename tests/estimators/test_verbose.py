@@ -33,6 +33,15 @@ def test_a_log_file_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert ", score -" in capsys.readouterr().err
 
 
+def test_the_line_is_of_the_model_that_is_returned(capsys: pytest.CaptureFixture[str]) -> None:
+    noise = np.random.default_rng(1).normal(size=300)
+    settings = {**SETTINGS, "max_epochs": 20, "lam": 1e-3, "early_stopping": True, "verbose": 1}
+    model = joker.KernelRidge(**settings).fit(X, noise)
+    err = capsys.readouterr().err
+    assert f" best at {model.n_iter_}, gap {model.gap_:.1e}, score {max(model.path_.scores):.4g}, " in err
+    assert f": epoch {len(model.history_)} of 20, " in err
+
+
 def shown(monkeypatch: pytest.MonkeyPatch, pause: float, **settings) -> str:
     """What a fit writes to a terminal."""
     monkeypatch.setattr(progress, "PAUSE", pause)
@@ -58,6 +67,17 @@ def test_the_line_does_not_move_more_often_than_the_eye_can_follow(monkeypatch: 
 
 def test_the_score_is_on_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"gap \S+  score -\S+  ", shown(monkeypatch, 0.0, lam=[0.1, 1.0]))
+
+
+def test_standard_output_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    class Prints(joker.callbacks.Callback):
+        def epoch(self, run) -> None:
+            sys.stdout.write(f"epoch {run.epoch}\n")
+
+    file = io.StringIO()
+    joker.KernelRidge(**SETTINGS, callbacks=[Progress(Console(file=file, force_terminal=True)), Prints()]).fit(X, Y)
+    assert capsys.readouterr().out == "epoch 1.0\nepoch 2.0\nepoch 3.0\n"
+    assert "epoch 1.0" not in file.getvalue()
 
 
 def test_the_terminal_is_restored_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

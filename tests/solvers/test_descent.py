@@ -165,6 +165,52 @@ def test_the_callback_sees_the_last_record_too() -> None:
     assert seen == list(report.records)
 
 
+@methods
+def test_a_record_that_the_callback_did_not_take_is_taken_again(method: dict[str, bool]) -> None:
+    seen = []
+
+    def fails_once(record) -> None:
+        seen.append(record.epoch)
+        if seen == [1, 2]:
+            raise RuntimeError
+
+    descent = make(max_epochs=3, tol=0.0, **method)
+    with pytest.raises(RuntimeError):
+        descent.run(fails_once)
+    same(descent.run(fails_once), make(max_epochs=3, tol=0.0, **method).run())
+    assert seen == [1, 2, 2, 3]
+
+
+def test_a_judge_scores_what_is_returned() -> None:
+    """Also where the point is computed afresh, because nothing moves any more."""
+    points: list = []
+    for settings in ({"max_epochs": 3, "tol": 0.0}, {"max_epochs": 50, "tol": 0.2}):
+        points.clear()
+        report = make(**settings).run(judge=lambda point: points.append(point) or [len(points)])
+        assert torch.equal(points[-1][0], report.alpha)
+        assert torch.equal(points[-1][1], report.image)
+        assert [record.scores for record in report.records] == [(k,) for k in range(1, len(points) + 1)]
+    descent = small(*HINGE, "exact", weighted=False).descent([1.0], torch.float32, tol=0.0)
+    report = descent.run(judge=lambda point: points.append(point) or [0.0])
+    assert report.reason in (Reason.STALLED, Reason.SLOW)
+    assert torch.equal(points[-1][1], report.image)
+    assert torch.equal(report.records[-1].gap.sums, report.gap.sums)
+
+
+@modes
+@methods
+def test_it_can_start_anywhere(mode: str, method: dict[str, bool]) -> None:
+    """From the nearest point of the box; the image is that of the point, so the gap is a proof from the start."""
+    descent = make(mode, max_epochs=2, tol=0.0, **method)
+    descent.start_at(torch.linspace(-9, 9, len(descent.state.alpha))[:, None])
+    y, loss = descent.problem.take(slice(None))
+    assert bool(descent.state.alpha.any())
+    assert torch.equal(descent.state.alpha, loss.clamp(y, descent.state.alpha))
+    report = descent.run()
+    torch.testing.assert_close(report.image, descent.state.image_of(report.alpha))
+    assert report.records[-1].relative_gap < report.records[0].relative_gap
+
+
 def test_a_block_that_is_not_finite_ends_the_run() -> None:
     descent = make(max_epochs=3)
     descent.state.image += torch.nan

@@ -20,8 +20,8 @@ class JsonLog(Callback):
     """Write a line at the start, after each epoch and at the end of a fit; ``tail -f`` can follow.
 
     Every line is an object with ``event`` (``"start"``, ``"epoch"`` or ``"end"``), ``title`` and ``time``. An epoch
-    has what ``history_`` has, all columns together and the best score of a path; an end has ``reason``.
-    A number that is not finite is null.
+    has what ``history_`` has, all columns together and the best score of a path; an end has ``reason``
+    and ``best_epoch``, the epoch of the model that is returned. A number that is not finite is null.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ class JsonLog(Callback):
             self._write(run, "epoch", **run.record.entry(score=run.score))
 
     def end(self, run: Run) -> None:
-        self._write(run, "end", epoch=run.epoch, seconds=run.seconds, reason=run.reason)
+        best = run.best.epoch if run.best else None
+        self._write(run, "end", epoch=run.epoch, best_epoch=best, seconds=run.seconds, reason=run.reason)
 
     def _write(self, run: Run, event: str, **entries: Any) -> None:
         line = {"event": event, "title": run.title, "time": datetime.now(UTC).isoformat(), **entries}

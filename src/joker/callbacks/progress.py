@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from joker.callbacks.base import Callback
 from joker.callbacks.run import Run
 from joker.runtime import format_bytes
+from joker.solvers import Record
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,14 +63,16 @@ class Progress(Callback):
         if self._bar:
             self._bar.stop()
         if self._out:
-            facts = [f"{run.seconds:.1f} s", *_facts(run)]
+            best = [f"best at {run.best.epoch:g}"] if run.best and run.best is not run.record else []
+            facts = [f"{run.seconds:.1f} s", *best, *_facts(run.best)]
             line = f"{run.title}: epoch {run.epoch:.3g} of {run.max_epochs:g}, {', '.join(facts)}. {run.reason}"
             self._out.print(line, markup=False, highlight=False, soft_wrap=True)
         self._out = self._bar = None
 
     def _move(self, run: Run) -> None:
         left = self._pace.left(run) if self._pace else None
-        facts = [f"{run.epoch:.3g}/{run.max_epochs:g}", *([] if left is None else [f"≤ {left} left"]), *_facts(run)]
+        wait = [] if left is None else [f"≤ {left} left"]
+        facts = [f"{run.epoch:.3g}/{run.max_epochs:g}", *wait, *_facts(run.record)]
         self._bar.update(self._bar.task_ids[0], completed=run.epoch, facts="  ".join(facts))
         self._bar.refresh()
         self._next = time.monotonic() + PAUSE
@@ -96,16 +99,14 @@ def _bar(out: Any) -> Any:
     from rich.progress import Progress as Bar
 
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[facts]}")]
-    return Bar(*columns, console=out, transient=True, auto_refresh=False)
+    # Standard output is left alone: it may be a file, whatever the line is written to.
+    return Bar(*columns, console=out, transient=True, auto_refresh=False, redirect_stdout=False)
 
 
-def _facts(run: Run) -> list[str]:
-    """What is known of a fit, in words."""
-    if run.record is None:
+def _facts(record: Record | None) -> list[str]:
+    """What a record tells, in words."""
+    if record is None:
         return []
-    facts = [f"gap {run.record.relative_gap:.1e}"]
-    if run.score is not None:
-        facts.append(f"score {run.score:.4g}")
-    if run.record.peak_bytes is not None:
-        facts.append(f"{format_bytes(run.record.peak_bytes)} at peak")
-    return facts
+    score = [] if record.score is None else [f"score {record.score:.4g}"]
+    peak = [] if record.peak_bytes is None else [f"{format_bytes(record.peak_bytes)} at peak"]
+    return [f"gap {record.relative_gap:.1e}", *score, *peak]

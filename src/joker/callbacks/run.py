@@ -72,6 +72,12 @@ class Run:
         return self.records[-1] if self.records else None
 
     @property
+    def best(self) -> Record | None:
+        """The record of what the fit would return now: of the machine that was kept, else the latest."""
+        kept = [record for record in self.records if self._kept and record.epoch == self._kept[1]]
+        return kept[0] if kept else self.record
+
+    @property
     def fresh(self) -> tuple[Record, ...]:
         """The records of this fit alone."""
         return tuple(r for r in self.records if r.epoch > self._began) or self.records[-1:]
