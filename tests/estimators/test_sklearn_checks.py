@@ -7,22 +7,23 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import joker
 
 # Weights against repeated rows are compared to the seventh digit, which takes an exact solve. It is
-# second nature to ridge; the others are asked for it.
+# second nature to ridge; the others are asked for it, in that check alone.
 EXACT = 1e-15
 ESTIMATORS = [
-    joker.KernelRegressor(),
-    joker.KernelRidge(),
+    joker.KernelRegressor(),  # the squared loss with the kernel itself
     joker.KernelRidge(n_features=100, random_state=0),
-    joker.KernelHuber(tol=EXACT),
-    joker.KernelSVR(tol=EXACT),
-    joker.KernelLp(tol=EXACT),
-    joker.KernelQuantile(tol=EXACT),
-    joker.KernelClassifier(tol=EXACT),
-    joker.KernelSVC(loss="hinge", tol=EXACT),
-    joker.KernelLogistic(tol=EXACT),
+    joker.KernelHuber(),
+    joker.KernelSVR(),
+    joker.KernelLp(),
+    joker.KernelQuantile(),
+    joker.KernelClassifier(),
+    joker.KernelSVC(loss="hinge"),
+    joker.KernelLogistic(),
 ]
 
 
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator: Any, check: Any) -> None:
+    if "sample_weight_equivalence" in check.func.__name__:
+        estimator.set_params(tol=EXACT)
     check(estimator)

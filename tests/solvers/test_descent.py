@@ -41,7 +41,7 @@ def same(a: Report, b: Report) -> None:
 @pytest.mark.parametrize("order", ["shuffled", "random", "cyclic"])
 def test_continued_after_any_block_it_ends_the_same(mode: str, method: dict[str, bool], order: str) -> None:
     whole = make(mode, order=order, max_epochs=2, tol=0.0, **method).run()
-    for stop in (1, 4, 5, 7, 9):
+    for stop in (1, 5, 7, 9):  # in either epoch, and where one ends
         first = make(mode, order=order, max_epochs=2, tol=0.0, **method)
         first.settings = replace(first.settings, max_epochs=stop / first.blocks.count)
         first.run()
@@ -110,8 +110,8 @@ def test_the_last_iterate_never_gets_worse(mode: str, name: str) -> None:
     ("name", "mode"), [(name, "features" if i % 2 else "exact") for i, name in enumerate(dict(CASES))]
 )
 def test_momentum_stays_in_the_box_and_pays(mode: str, name: str) -> None:
-    plain = make(mode, name, lams=[0.5], max_epochs=40, tol=1e-9).run()
-    fast = make(mode, name, lams=[0.5], max_epochs=40, tol=1e-9, momentum=True).run()
+    plain = make(mode, name, lams=[0.5], max_epochs=30, tol=1e-9).run()
+    fast = make(mode, name, lams=[0.5], max_epochs=30, tol=1e-9, momentum=True).run()
     assert fast.relative_gap < max(1.2 * plain.relative_gap, 1e-5)
     assert float(fast.gap.relative.min()) >= -1e-9
     problem = make(mode, name, lams=[0.5]).problem

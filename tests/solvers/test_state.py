@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from solvers.problems import CASES, LAMBDAS, small
 
@@ -86,6 +86,7 @@ def test_reading_an_average_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("name", "parameters"), CASES, ids=str)
 @modes
+@settings(max_examples=25)  # of 300 dual variables each
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 1e-3, 1.0, 50.0]))
 def test_the_gap_is_p_plus_j_and_never_negative(
     name: str, parameters: dict[str, float], mode: str, seed: int, scale: float
