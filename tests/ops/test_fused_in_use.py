@@ -70,7 +70,7 @@ def test_sums_take_no_room_for_the_features(kind, device, fused):
 
 def test_pairs_are_applied_as_two_sums(device, draw, spied, fused):
     psi = features.draw(kernels.Gaussian(2.0), "fourier_pairs", 3, 40, 0, device=device)
-    x, theta = draw(5, 3), draw(40, 2)
+    x, theta = draw(5, 3), draw(40, 1)
     applied = psi.apply(x, theta)
     assert spied == ["launch_cosine_sum"] * 2
     torch.testing.assert_close(applied, psi(x) @ theta, rtol=0, atol=1e-5)
