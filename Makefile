@@ -17,7 +17,7 @@ lint: $(READY)  ## style and types only
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-demo: $(READY)  ## the example of the README
+demo: $(READY)  ## joker against scikit-learn on two problems: a table, and pictures in demo/
 	$(BIN)/python examples/demo.py
 
 clean:
