@@ -1,0 +1,123 @@
+"""A path of fifteen λ against one λ: seconds of a block step, for every kind of loss.
+
+    python benchmarks/path.py                     # about two minutes on two cores
+    python benchmarks/path.py --device cuda       # a card's figures go beside those of the CPU
+    python benchmarks/path.py --quick             # shows that it runs
+
+10,000 random features, blocks of 512, float32; covtype (class 2 against the rest) with the L1 Laplacian kernel and
+σ = median / 3 for the losses of a margin, kin40k with the Gaussian kernel and σ = median / 2 for those of a residual.
+Fifteen columns have λ = 2⁻⁷ … 2⁷; the single columns have λ = 1 and, the dearest of the path, λ = 2⁻⁷. The three are
+stepped in turn, so that whatever else the machine does falls on all of them, and the medians are compared. Without the
+data sets (JOKER_DATA) the rows are generated, and the results say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import common
+import torch
+
+from joker import kernels
+from joker.kernels import bandwidth
+from joker.solvers import Descent, Settings
+from joker.training import prepare
+
+SEED = 0
+PATH = [2.0**k for k in range(-7, 8)]
+MARGIN, RESIDUAL = ("squared_hinge", "hinge", "logistic"), ("squared", "huber", "epsilon_insensitive")
+
+
+def rows(name: str, n: int, quick: bool) -> tuple[torch.Tensor, torch.Tensor, str]:
+    """Standardised rows, and where they come from."""
+    real = common.data_folder() is not None and not quick
+    x, y = common.load(name) if real else common.generated(name, n, SEED)
+    x, y = common.shuffled(x, y, n, SEED)
+    y = y if name == common.CLASSIFICATION else common.standardise(y, y)
+    return common.standardise(x, x).float(), y.float(), name if real else "generated"
+
+
+def descent(loss: str, lam: list[float], features: int, device: str, n: int, quick: bool) -> tuple[Descent, str]:
+    """The descent whose steps are timed."""
+    name = common.CLASSIFICATION if loss in MARGIN else common.REGRESSION
+    x, y, source = rows(name, n, quick)
+    kernel = "laplacian" if loss in MARGIN else "gaussian"
+    sigma = bandwidth.choose("median", kernels.get(kernel), x, SEED) / (3 if loss in MARGIN else 2)
+    training = prepare(
+        x.to(device),
+        y.to(device),
+        loss=loss,
+        lam=lam,
+        kernel=kernel,
+        bandwidth=sigma,
+        n_features=features,
+        memory="1GB",
+        mixed=device == "cuda",
+        settings=Settings(block_size=512, seed=SEED),
+    )
+    return training.descent, source
+
+
+def step_seconds(solve: Descent) -> float:
+    """The time of one step, on whatever device."""
+    started = time.perf_counter()
+    solve.step()
+    solve.tally.counts.sum().item()  # waits for the device
+    return time.perf_counter() - started
+
+
+def measure(loss: str, features: int, device: str, n: int, steps: int, quick: bool) -> dict[str, Any]:
+    """Step the three descents in turn."""
+    kinds = {"path": PATH, "one": [1.0], "dearest": [PATH[0]]}
+    solves = {}
+    for kind, lam in kinds.items():
+        solves[kind], source = descent(loss, lam, features, device, n, quick)
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for step in range(steps + 3):
+        for kind, solve in solves.items():
+            seconds = step_seconds(solve)
+            if step >= 3:  # the first ones warm up
+                times[kind].append(seconds)
+    medians = {kind: median(found) for kind, found in times.items()}
+    return {
+        "seconds_path": round(medians["path"], 5),
+        "seconds_one": round(medians["one"], 5),
+        "seconds_dearest": round(medians["dearest"], 5),
+        "ratio": round(medians["path"] / medians["one"], 3),
+        "ratio_to_dearest": round(medians["path"] / medians["dearest"], 3),
+        "rows": source,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Time every loss and write the figures of this device beside those of the others."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--features", type=int, default=10_000)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--quick", action="store_true", help="few rows and features")
+    parser.add_argument("--out", type=Path, default=common.RESULTS)
+    options = parser.parse_args(arguments)
+    features, n, steps = (200, 2_000, 3) if options.quick else (options.features, 20_000, options.steps)
+    results = {}
+    for loss in (*MARGIN, *RESIDUAL):
+        found = results[loss] = measure(loss, features, options.device, n, steps, options.quick)
+        print(
+            f"{loss:20s} path {1e3 * found['seconds_path']:8.2f} ms  one {1e3 * found['seconds_one']:8.2f} ms  "
+            f"ratio {found['ratio']:.2f}  to the dearest {found['ratio_to_dearest']:.2f}  ({found['rows']})",
+            flush=True,
+        )
+    file = options.out / "path.json"
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    entry = {"machine": common.machine(SEED), "features": features, "block_size": 512, "losses": results}
+    common.write_json(file, before | {options.device: entry})
+
+
+if __name__ == "__main__":
+    main()
