@@ -34,7 +34,14 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "kin40k": {
         "joker": (
             "joker.KernelRidge",
-            {"kernel": "gaussian", "bandwidth": 1.4, "lam": 0.03, "n_features": None, "max_epochs": 2},
+            {
+                "kernel": "gaussian",
+                "bandwidth": 1.41,
+                "lam": 0.03,
+                "n_features": None,
+                "block_size": 2_048,
+                "max_epochs": 1,
+            },
         ),
         "SVR": ("sklearn.svm.SVR", {"C": 10, "gamma": 1 / 8}),
         "Nystroem + Ridge": ("nystroem+sklearn.linear_model.Ridge", {"gamma": 1 / 8, "alpha": 0.1}),
@@ -42,7 +49,14 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "covtype-50k": {
         "joker": (
             "joker.KernelSVC",
-            {"kernel": "laplacian", "bandwidth": 15.0, "lam": 0.03, "n_features": None, "max_epochs": 1},
+            {
+                "kernel": "matern12",
+                "bandwidth": 4.0,
+                "lam": 0.03,
+                "n_features": None,
+                "block_size": 2_048,
+                "max_epochs": 1,
+            },
         ),
         "SVC": ("sklearn.svm.SVC", {"C": 32, "gamma": 0.1}),
         "Nystroem + LinearSVC": ("nystroem+sklearn.svm.LinearSVC", {"gamma": 0.1, "C": 1.0}),
@@ -50,7 +64,7 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "a9a": {
         "joker": (
             "joker.KernelSVC",
-            {"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 2_000, "max_epochs": 2},
+            {"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 1_000, "max_epochs": 2},
         ),
         "SVC": ("sklearn.svm.SVC", {"C": 1, "gamma": 0.03}),
         "Nystroem + LinearSVC": ("nystroem+sklearn.svm.LinearSVC", {"gamma": 0.03, "C": 1.0}),
