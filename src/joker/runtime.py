@@ -185,6 +185,13 @@ def all_true(mask: Tensor) -> bool:
     return not _asynchronous.get() and bool(mask.all())
 
 
+def places(mask: Tensor) -> Tensor:
+    """Where a one-dimensional ``mask`` is true; inside :func:`asynchronous` every place: the host may not know."""
+    if _asynchronous.get():
+        return torch.arange(len(mask), device=mask.device)
+    return mask.nonzero()[:, 0]
+
+
 _asynchronous: ContextVar[bool] = ContextVar("asynchronous", default=False)
 
 

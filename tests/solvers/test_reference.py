@@ -50,8 +50,8 @@ def test_optimum(name: str, parameters: dict[str, float], mode: str, weighted: b
     _check(five, expected, 1e-6, 1e-7)
     one = problem.descent(LAMBDAS[2:3], tol=1e-7).run()
     _check(one, expected[2:3], 1e-6, 1e-7)
-    _check(problem.descent(LAMBDAS, torch.float32, tol=2e-3).run(), expected, 1e-3, 2e-3)
-    _check(problem.descent(LAMBDAS[2:3], torch.float32, tol=2e-3).run(), expected[2:3], 1e-3, 2e-3)
+    _check(problem.descent(LAMBDAS, torch.float32, tol=2e-3).run(), expected, 2e-3, 2e-3)
+    _check(problem.descent(LAMBDAS[2:3], torch.float32, tol=2e-3).run(), expected[2:3], 2e-3, 2e-3)
     if weighted:
         assert bool((five.alpha[problem.c == 0] == 0).all())
 

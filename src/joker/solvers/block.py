@@ -21,8 +21,9 @@ from torch import Tensor
 from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.ops import block_search
-from joker.runtime import all_true
-from joker.solvers.free_set import Box, minimise
+from joker.runtime import all_true, places
+from joker.solvers.free_set import Box, Minimum, minimise
+from joker.solvers.splitting import Splitting
 
 ACCEPT = 1e-4  # least share of the promised decrease that a step must keep
 POOR, GOOD = 0.5, 0.75  # shares below and above which the region shrinks and grows (Algorithm 1 of the paper)
@@ -30,6 +31,8 @@ SHRINK, GROW = 0.25, 2.0
 DIRECT = 2  # Cholesky factors, above which a search over all columns at once is cheaper
 HALVINGS = 10  # of a step whose model was poor
 NEAR = 0.1  # share of the distance to a barrier that a step must leave
+FEW = 8  # products of each column that come before a factorisation, and
+SHARED, KINKED = 160, 32  # of all together, without a kink and with one: more take longer than to factorise
 FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
 
 
@@ -129,6 +132,7 @@ class _Search:
         self.products = torch.zeros_like(a[0], dtype=torch.long)
         self.change = torch.zeros_like(a[0], dtype=torch.float64)
         self.radius = torch.full_like(a[0], torch.inf)
+        self.splitting: Splitting | None = None
         self.factor = self._factorise() if loss.quadratic and loss.unbounded and self._factors() <= DIRECT else None
         self.norm = self._gradient_norm()
         if not loss.quadratic:
@@ -238,9 +242,33 @@ class _Search:
         if not self.loss.quadratic:
             tolerance = torch.maximum(tolerance, FORCING * self.norm)
         tolerance = torch.where(self.done, torch.inf, tolerance)
-        found = minimise(self.K, h, g, x, box, tolerance, self.settings.max_products)
+        found = self._minimise(h, g, x, box, tolerance)
         self.products = self.products + found.products
         return self._clamp(found.x), found.Ks
+
+    def _minimise(self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor) -> Minimum:
+        """Conjugate gradients, at first a few: columns that need more are brought near by a splitting."""
+        # A kink is a wall in the middle of the box: met ever again, it leaves little to conjugate directions.
+        limit, few = self.settings.max_products, max(FEW, (KINKED if box.kink else SHARED) // x.shape[1])
+        first = minimise(self.K, h, g, x, box, tolerance, min(limit, few))
+        if limit <= few or all_true(first.reached):
+            return first
+        left = places(~first.reached)
+        h, g, x = h[:, left], (g + first.Ks + h * (first.x - x))[:, left], first.x[:, left]
+        rest = self._finish(h, g, x, box.columns(left), tolerance[left], first.reached[left])
+        return Minimum(
+            first.x.index_copy(1, left, rest.x),
+            first.Ks.index_add(1, left, rest.Ks),
+            first.products.index_add(0, left, rest.products),
+            first.reached.index_copy(0, left, rest.reached),
+        )
+
+    def _finish(self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor, done: Tensor) -> Minimum:
+        self.splitting = self.splitting or Splitting(self.K)
+        near = self.splitting.approach(h, g, x, box, done)
+        g, tolerance = g + near.Ks + h * (near.x - x), torch.where(done, torch.inf, tolerance)
+        found = minimise(self.K, h, g, near.x, box, tolerance, self.settings.max_products)
+        return Minimum(found.x, near.Ks + found.Ks, near.products + found.products, found.reached)
 
     def _factors(self) -> int:
         """How many factorisations the columns need: one where they share weights and penalty."""

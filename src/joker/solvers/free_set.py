@@ -18,7 +18,9 @@ The third rule, proportioning, and the first are Z. Dostál's (SIAM J. Optim. 7,
 projecting the whole conjugate step identifies many walls at once. The objective never
 rises. A kink is a wall at 0: within one orthant |x| is linear, so zeros are exact.
 
-No decision depends on the host, save the early exits of :func:`joker.runtime.all_true`.
+No decision depends on the host, save the early exits of :func:`joker.runtime.all_true`. Masks are
+numbers 0 and 1 and conditions are limits of a clamp where they can be: a torch operation on truth
+values takes several times as long on a CPU. Inside, a column is a row in memory, for the same reason.
 """
 
 from __future__ import annotations
@@ -42,17 +44,28 @@ class Box:
     high: Tensor  # (b, t)
     kink: float = 0.0
 
+    @property
+    def T(self) -> Box:
+        """The same with a row for each column."""
+        return Box(self.low.T.contiguous(), self.high.T.contiguous(), self.kink)
+
+    def columns(self, chosen: Tensor) -> Box:
+        """The box of some of the columns."""
+        return Box(self.low[:, chosen], self.high[:, chosen], self.kink)
+
     def face(self, x: Tensor, g: Tensor) -> Face:
         """Where ``x`` stands in the box and which way it may go, given the smooth gradient ``g``."""
-        low, high, pull = self.low, self.high, g
+        huge, low, high = 1 / torch.finfo(x.dtype).tiny, self.low, self.high
         if self.kink:
             # At 0 only a gradient outside [-kink, kink] moves a coordinate, and only to its own side.
-            pull = torch.where(x == 0, g - g.clamp(-self.kink, self.kink), g + self.kink * x.sign())
-            low = torch.where((x > 0) | ((x == 0) & (pull <= 0)), low.clamp(min=0), low)
-            high = torch.where((x < 0) | ((x == 0) & (pull >= 0)), high.clamp(max=0), high)
-        held = (x <= low) | (x >= high)
-        stuck = torch.where(pull < 0, x >= high, x <= low)  # pushed against a wall
-        return Face(pull, low, high, held, pull.masked_fill(stuck, 0.0))
+            leaving = (g - g.clamp(-self.kink, self.kink)).sign_()
+            side = torch.sub(2 * x.sign(), leaving).sign_()  # of x, or where x is 0 the one it leaves to, or 0
+            g = torch.add(g, side, alpha=self.kink).mul_(side.abs())
+            side = side.mul_(huge)
+            low, high = torch.maximum(low, side.clamp(max=0)), torch.minimum(high, side.clamp_(min=0))
+        below, above = (x - low).clamp_(min=0), (high - x).clamp_(min=0)
+        gradient = torch.clamp(g, above * -huge, below * huge)  # 0 for what is pushed against a wall
+        return Face(low, high, below, above, gradient)
 
     def projected_gradient(self, x: Tensor, g: Tensor) -> Tensor:
         """The gradient without what pushes against a wall; 0 at the solution."""
@@ -61,13 +74,28 @@ class Box:
 
 @dataclass(frozen=True)
 class Face:
-    """One orthant of the box as seen from a point; every field is (b, t)."""
+    """One orthant of the box as seen from a point; every field is of the shape of the point."""
 
-    pull: Tensor
     low: Tensor
     high: Tensor
-    held: Tensor
+    below: Tensor  # how far the lower wall is
+    above: Tensor
     gradient: Tensor  # of coordinates that are free, or held and about to leave their wall
+
+    @property
+    def free(self) -> Tensor:
+        """1 for coordinates inside, 0 for those on a wall."""
+        return torch.minimum(self.below, self.above).sign_()
+
+    def clamp(self, x: Tensor) -> Tensor:
+        """The nearest point inside."""
+        return torch.clamp(x, self.low, self.high)
+
+    def reach(self, p: Tensor) -> Tensor:  # (t, 1)
+        """How far each column, a row of ``p``, can go along -p before a coordinate meets its wall."""
+        tiny = torch.finfo(p.dtype).tiny  # 0 / 0 would be no answer
+        down, up = p.clamp(min=0).div_(self.below + tiny), p.clamp(max=0).div_(self.above + tiny)
+        return 1 / torch.maximum(down, up.neg_()).amax(1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -77,6 +105,7 @@ class Minimum:
     x: Tensor  # (b, t)
     Ks: Tensor  # (b, t)
     products: Tensor  # (t,) products K v used by each column
+    reached: Tensor  # (t,) whether the tolerance was met, or no step could be taken any more
 
 
 def minimise(
@@ -89,47 +118,50 @@ def minimise(
     max_products: int,
 ) -> Minimum:
     """Minimise the quadratic model over the box, from ``x``."""
+    h, g, x, box, tolerance = h.T.contiguous(), g.T.contiguous(), x.T.contiguous(), box.T, tolerance[:, None]
     Ks, p, q = torch.zeros_like(x), torch.zeros_like(x), torch.zeros_like(x)
     curvature = torch.ones_like(tolerance)
-    fresh = torch.ones_like(tolerance, dtype=torch.bool)
-    done = torch.zeros_like(fresh)
+    kept = torch.zeros_like(tolerance)  # 1 where the next direction is to be conjugate to the last
+    reached = torch.zeros_like(tolerance, dtype=torch.bool)
     products = torch.zeros_like(tolerance, dtype=torch.long)
-    inverse = 1 / (K.diagonal()[:, None] + h)  # preconditioner: psi'' may differ by orders of magnitude
+    inverse = 1 / (K.diagonal() + h)  # preconditioner: psi'' may differ by orders of magnitude
     smallest, tiny = torch.finfo(x.dtype).eps * K.diagonal().max(), torch.finfo(x.dtype).tiny
 
     for _ in range(max_products):
         face = box.face(x, g)
-        done = done | (_dot(face.gradient, face.gradient).sqrt() <= tolerance) | (products >= max_products)
+        reached = reached | (_dot(face.gradient, face.gradient) <= tolerance.square())
+        done = reached | (products >= max_products)
         if all_true(done):
             break
 
         # Direction: released coordinates join in, else conjugate to the last one, else the free gradient.
-        scaled = face.gradient * inverse
-        free = scaled.masked_fill(face.held, 0.0)
+        scaled, inside = face.gradient * inverse, face.free
+        free = scaled * inside
         pull, free_pull = _dot(scaled, face.gradient), _dot(free, face.gradient)
-        freeing = pull - free_pull > PROPORTION**2 * free_pull
-        along = torch.where(fresh, 0.0, _dot(free, q) / curvature)
-        p = torch.where(freeing, scaled, (scaled - along * p).masked_fill(face.held, 0.0))
-        p = torch.where(done, 0.0, p)  # then nothing below moves the column
+        freeing = (pull - free_pull > PROPORTION**2 * free_pull).to(x)
+        along = _dot(free, q).mul_(kept * (1 - freeing)).div_(curvature)
+        p = torch.addcmul(scaled, along, p, value=-1).mul_(torch.maximum(inside, freeing))
+        p = p.mul_((~done).to(x))  # then nothing below moves the column
 
-        Kp = K @ p
-        q = Kp + h * p
-        curvature = torch.maximum(_dot(p, q), smallest * _dot(p, p)).clamp(min=tiny)
-        fall = _dot(p, face.pull)
+        Kp = p @ K
+        q = torch.addcmul(Kp, h, p)
+        curvature = torch.maximum(_dot(p, q), smallest * _dot(p, p)).clamp_(min=tiny)
+        fall = _dot(p, face.gradient)
         step = fall / curvature
-        goal = x - step * p
-        target = torch.clamp(goal, face.low, face.high)
-        fresh = (target != goal).any(0)
+        goal = torch.addcmul(x, step, p, value=-1)
+        target = face.clamp(goal)
+        leaves = _largest(goal.sub_(target)) > 0
         products = products + (~done).long()
-        Kd = -step * Kp
-        if not all_true(~fresh):
-            target, Kd, extra = _project(K, h, x, p, Kp, step, fall, curvature, face, target, fresh)
-            products = products + extra
+        Kd = Kp * -step
+        if not all_true(~leaves):
+            found = _project(K, h, x, p, Kp, step, fall, curvature, face, leaves)
+            target, Kd = torch.where(leaves, found.x, target), torch.where(leaves, found.Ks, Kd)
+            products = products + found.products
         d = target - x
-        done = done | ~d.any(0)  # the step is below the last bit: nothing is left to gain
-        g = g + Kd + h * d
-        x, Ks = target, Ks + Kd
-    return Minimum(x, Ks, products)
+        reached = reached | (~done & (_largest(d) == 0))  # the step is below the last bit: nothing is left to gain
+        g = torch.addcmul(g + Kd, h, d)
+        x, Ks, kept = target, Ks + Kd, (~leaves).to(x)
+    return Minimum(x.T.contiguous(), Ks.T.contiguous(), products[:, 0], reached[:, 0])
 
 
 def _project(
@@ -142,32 +174,34 @@ def _project(
     fall: Tensor,
     curvature: Tensor,
     face: Face,
-    target: Tensor,
     leaves: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Minimum:
     """For columns that leave the box: the projected step, a shorter one, or up to the first wall."""
-    room = torch.where(p > 0, x - face.low, x - face.high) / torch.where(p == 0, 1.0, p)
-    room = torch.where(p == 0, torch.inf, room)
-    first = torch.minimum(room.amin(0), step)
-    at_first = torch.where(room <= first, torch.where(p > 0, face.low, face.high), x - first * p)
-    best, Kbest = torch.where(leaves, at_first, target), torch.where(leaves, -first, -step) * Kp
+    first = torch.minimum(face.reach(p), step)
+    onto = 1 + 4 * torch.finfo(x.dtype).eps  # else rounding may leave the coordinate an ulp off its wall
+    best, Kbest = face.clamp(torch.addcmul(x, first * onto, p, value=-1)), Kp * -first
     change = first * (0.5 * first * curvature - fall)
     left, extra = leaves, torch.zeros_like(leaves, dtype=torch.long)
     for length in (1.0, SHORTER):
-        trial = torch.clamp(x - length * step * p, face.low, face.high)
+        trial = face.clamp(torch.addcmul(x, length * step, p, value=-1))
         d = trial - x
-        Kd = K @ d
-        trial_change = _dot(d, face.pull) + 0.5 * _dot(d, Kd + h * d)
+        Kd = d @ K
+        trial_change = _dot(d, torch.addcmul(Kd, h, d).mul_(0.5).add_(face.gradient))
         better = left & (trial_change <= change)
         best, Kbest = torch.where(better, trial, best), torch.where(better, Kd, Kbest)
         extra = extra + left.long()
         left = left & ~better & (SHORTER * step > first)
         if all_true(~left):
             break
-    return best, Kbest, extra
+    return Minimum(best, Kbest, extra, ~leaves)
 
 
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    """Inner product of each column, (t,)."""
-    product: Tensor = torch.linalg.vecdot(a, b, dim=0)
-    return product
+def _dot(a: Tensor, b: Tensor) -> Tensor:  # (t, 1)
+    """Inner product of each row."""
+    return (a * b).sum(1, keepdim=True)
+
+
+def _largest(a: Tensor) -> Tensor:  # (t, 1)
+    """Largest absolute value of each row."""
+    norm: Tensor = torch.linalg.vector_norm(a, torch.inf, dim=1, keepdim=True)
+    return norm

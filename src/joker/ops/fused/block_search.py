@@ -162,7 +162,7 @@ def _solve_column(
     to_own = sign / divisor
     tiny = (p0 * 0 + 1.1754943508222875e-38).to(f.dtype)
     largest = tl.max(diagonal, axis=0)
-    trace = tl.sum(diagonal, axis=0)
+    root = tl.sqrt(b.to(tl.float32)).to(f.dtype)
     turn = column * 0
     products = column * 0
 
@@ -190,7 +190,7 @@ def _solve_column(
         least = tol * norm
     base = tl.sqrt(dot(f, f)) + tl.sqrt(dot(tl.where(row, y, 0.0), tl.where(row, y, 0.0)))
     s = x - a
-    target = tl.maximum(least, eps * (base + tl.sqrt(dot(s, s) * trace)))
+    target = tl.maximum(least, eps * (base + tl.sqrt(dot(s, s)) * largest * root))
     broken = (norm == norm) & (norm < float("inf"))
     broken = broken == 0
     stalled = broken & (norm != norm) & (norm == norm)  # false
@@ -241,7 +241,7 @@ def _solve_column(
                     gain = tl.minimum(gain, shorter)
                 d = (d.to(tl.float64) * best).to(d.dtype)
                 Kd = (Kd.to(tl.float64) * best).to(Kd.dtype)
-        noise = eps * dot(d, d) * largest * tl.sqrt(b.to(tl.float32)).to(f.dtype)
+        noise = eps * dot(d, d) * largest * root
         accept = (gain + noise < 0) & (gain <= ACCEPT * promised)
         x = tl.where(accept, tl.minimum(tl.maximum(x + d, low), high), x)
         Ks = tl.where(accept, Ks + Kd, Ks)
@@ -250,10 +250,12 @@ def _solve_column(
         pull, _l, _h, held, projected = face(x, gradient, low, high, kink, KINK)
         norm = tl.sqrt(dot(projected, projected))
         s = x - a
-        target = tl.maximum(least, eps * (base + tl.sqrt(dot(s, s) * trace)))
+        target = tl.maximum(least, eps * (base + tl.sqrt(dot(s, s)) * largest * root))
         hopeless = (promised >= 0) | (radius <= eps * tl.max(tl.abs(x), axis=0))
         if KIND == QUADRATIC:
             hopeless = hopeless | (promised == promised)
+        else:
+            hopeless = hopeless | (kept >= POOR)
         stalled = stalled | ((accept == 0) & hopeless)
         count += 1
         go = (stalled == 0) & (norm > target) & (count < models)
