@@ -23,7 +23,7 @@ from joker.losses import Loss
 from joker.ops import block_search
 from joker.runtime import all_true, places
 from joker.solvers.free_set import Box, Minimum, minimise
-from joker.solvers.splitting import Splitting
+from joker.solvers.splitting import STEPS, Splitting
 
 ACCEPT = 1e-4  # least share of the promised decrease that a step must keep
 POOR, GOOD = 0.5, 0.75  # shares below and above which the region shrinks and grows (Algorithm 1 of the paper)
@@ -159,7 +159,7 @@ class _Search:
 
     def _raise_target(self) -> None:
         """No gradient can be told from 0 below the rounding of f, y and K s."""
-        s = torch.linalg.vector_norm(self.x - self.a, dim=0) * self.K.diagonal().sum().sqrt()
+        s = torch.linalg.vector_norm(self.x - self.a, dim=0) * self.K.diagonal().max() * len(self.K) ** 0.5
         size = torch.linalg.vector_norm(self.f, dim=0) + torch.linalg.vector_norm(self.y, dim=0) + s
         self.target = torch.maximum(self.target, torch.finfo(s.dtype).eps * size)
 
@@ -183,7 +183,8 @@ class _Search:
         self.change = self.change + torch.where(accept, change, 0.0)
         self.norm = self._gradient_norm()
         self._raise_target()
-        hopeless = (promised >= 0) | (self.radius <= torch.finfo(g.dtype).eps * self.x.abs().amax(0))
+        # Where the model was good, what is refused is below the noise, and the next model would be the same.
+        hopeless = (promised >= 0) | (kept >= POOR) | (self.radius <= torch.finfo(g.dtype).eps * self.x.abs().amax(0))
         self.stalled = self.stalled | (~self.done & ~accept & (hopeless | self.loss.quadratic))
         self.done = self.done | self.stalled | (self.norm <= self.target)
 
@@ -250,12 +251,14 @@ class _Search:
         """Conjugate gradients, at first a few: columns that need more are brought near by a splitting."""
         # A kink is a wall in the middle of the box: met ever again, it leaves little to conjugate directions.
         limit, few = self.settings.max_products, max(FEW, (KINKED if box.kink else SHARED) // x.shape[1])
-        first = minimise(self.K, h, g, x, box, tolerance, min(limit, few))
-        if limit <= few or all_true(first.reached):
+        if limit <= few + STEPS:
+            return minimise(self.K, h, g, x, box, tolerance, limit)
+        first = minimise(self.K, h, g, x, box, tolerance, few)
+        if all_true(first.reached):
             return first
         left = places(~first.reached)
         h, g, x = h[:, left], (g + first.Ks + h * (first.x - x))[:, left], first.x[:, left]
-        rest = self._finish(h, g, x, box.columns(left), tolerance[left], first.reached[left])
+        rest = self._finish(h, g, x, box.columns(left), tolerance[left], first.reached[left], limit - few - STEPS)
         return Minimum(
             first.x.index_copy(1, left, rest.x),
             first.Ks.index_add(1, left, rest.Ks),
@@ -263,11 +266,13 @@ class _Search:
             first.reached.index_copy(0, left, rest.reached),
         )
 
-    def _finish(self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor, done: Tensor) -> Minimum:
+    def _finish(
+        self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor, done: Tensor, limit: int
+    ) -> Minimum:
         self.splitting = self.splitting or Splitting(self.K)
         near = self.splitting.approach(h, g, x, box, done)
         g, tolerance = g + near.Ks + h * (near.x - x), torch.where(done, torch.inf, tolerance)
-        found = minimise(self.K, h, g, near.x, box, tolerance, self.settings.max_products)
+        found = minimise(self.K, h, g, near.x, box, tolerance, limit)
         return Minimum(found.x, near.Ks + found.Ks, near.products + found.products, found.reached)
 
     def _factors(self) -> int:
