@@ -12,9 +12,10 @@ OCTAVES = (1.0, 1 / 2, 1 / 4, 1 / 8)  # bandwidths of the first stage, as multip
 MOST_STEPS = 4  # of a climb in one direction
 FINER = 2**0.5  # its step in the last stage; it is an octave in the others
 DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
-WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of later ones, around the best: it hardly moves as rows are added
+WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of later ones, around the best
+BELOW = (1.0, 10**-0.5, 0.1)  # and of the stage with half the rows: the best λ falls as rows are added
 FIRST_ROWS = 1_024
-LAST_ROWS, LAST_SHARE = 4_096, 4  # the last stage has so many rows, or a quarter of them where that is more
+LAST_ROWS = 4_096  # the last search along the bandwidths has as many, or a share of the rows where that is more
 GROWTH = 4  # of the rows from stage to stage, or nearly
 
 
@@ -31,10 +32,10 @@ class Family:
         """The candidates of the first stage."""
         return [Candidate(self, sigma, self.lam or DECADES) for sigma in self.bandwidths]
 
-    def around(self, lam: float) -> tuple[float, ...]:
+    def around(self, lam: float, window: Sequence[float] = WINDOW) -> tuple[float, ...]:
         """The λ to try where ``lam`` was the best."""
         if self.lam is None:
-            return tuple(lam * factor for factor in WINDOW)
+            return tuple(lam * factor for factor in window)
         ordered = sorted(self.lam)
         place = ordered.index(lam)
         return tuple(ordered[max(place - 1, 0) : place + 2])
@@ -87,8 +88,11 @@ class Search:
         self.run, self.out_of_time = run, out_of_time
         self.trials: list[Trial] = []
 
-    def best(self, families: Sequence[Family], rows: Sequence[int]) -> Trial:
-        """Search in stages of so many rows, and return the winner of the last."""
+    def best(self, families: Sequence[Family], rows: Sequence[int], half: int | None = None) -> Trial:
+        """Search in stages of so many rows, and return the winner of the last.
+
+        Where ``half`` is given, there follows a stage of as many rows in which λ alone moves.
+        """
         candidates = [candidate for family in families for candidate in family.first()]
         for stage, size in enumerate(rows):
             last = stage == len(rows) - 1
@@ -96,6 +100,8 @@ class Search:
                 self._try(stage, size, candidate)
             self._climb(stage, size, FINER if last and stage else 2.0, wider=last or not stage)
             candidates = self._next(max(math.ceil(len(families) / 2 ** (stage + 1)), 1 if stage else 2))
+        if half is not None:
+            self._try(len(rows), half, self._next(1, BELOW)[0])
         return self._ranked()[0]
 
     def _try(self, stage: int, rows: int, candidate: Candidate) -> Trial | None:
@@ -134,17 +140,17 @@ class Search:
             best.setdefault(trial.candidate, trial)
         return list(best.values())
 
-    def _next(self, families: int) -> list[Candidate]:
+    def _next(self, families: int, window: Sequence[float] = WINDOW) -> list[Candidate]:
         """The best candidate of each of the best families, with λ around its best one."""
         best: dict[Family, Trial] = {}
         for trial in self._ranked():
             best.setdefault(trial.candidate.family, trial)
         kept = list(best.items())[:families]
-        return [replace(trial.candidate, lam=family.around(trial.lam)) for family, trial in kept]
+        return [replace(trial.candidate, lam=family.around(trial.lam, window)) for family, trial in kept]
 
 
-def sizes(pool: int) -> list[int]:
-    """The rows of each stage, where there are ``pool`` rows in all."""
-    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // LAST_SHARE))
+def sizes(pool: int, share: int) -> list[int]:
+    """The rows of each stage, where there are ``pool`` rows in all; the last has one in ``share``, or few."""
+    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // share))
     steps = max(1, round(math.log(last / first, GROWTH)))
     return [round(first * (last / first) ** (step / steps)) for step in range(steps + 1)]

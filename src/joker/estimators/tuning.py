@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,29 +13,24 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array
 
-from joker import kernels as kernel_names
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
 from joker.estimators.base import FLOATS, KernelEstimator, as_array, check_weights, place_of
+from joker.estimators.bench import LEAST_ROWS, Bench, make_bench
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.recall import recall
 from joker.estimators.regression import KernelRidge
-from joker.estimators.search import OCTAVES, Candidate, Family, Search, Trial, sizes
-from joker.estimators.splits import Split, make_splits
+from joker.estimators.search import Family, Search, sizes
 from joker.estimators.trials import Tuned
 from joker.kernels import Kernel
 
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
+SHARE = 8  # the last stage along the bandwidths has an eighth of the rows;
+SHARE_EXACT = 4  # a quarter with the kernel itself, whose cost is quadratic in them
 MOST_CLASSES = 100  # numbers with more distinct values than this are targets of a regression
-LEAST_ROWS = 10
-EPOCHS, BLOCK = 3, 256  # of a trial, at most: enough to rank candidates, and cheap
-BLOCKS = 4  # of a trial, at least: one block would be solved to the tolerance, at any price
-SCREENED = 300  # held-out rows that the first stage is content with
-SAMPLE = 256  # rows on which the size of a kernel is looked at
 
 
 def tune(
@@ -55,140 +49,93 @@ def tune(
     memory: int | str | None = None,
     device: str | torch.device | None = None,
     random_state: int | np.random.RandomState | None = None,
+    verbose: int | None = None,
+    callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Tuned:
+    """Choose the kernel, its bandwidth and λ, and fit an estimator with them on all rows.
+
+    Many candidates are tried on few rows, and few on many. The first stage fits 1,000 rows or so with each kernel and
+    bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to more rows, where the
+    search climbs to narrower or wider bandwidths as long as that helps and a path of λ moves along. The last
+    stage chooses λ once more, on half of the rows. Scores are those on rows that no trial is trained on: a fifth of
+    them, at most 5,000; three folds below 2,000 rows and five below 500. The winner is fitted on all rows.
+
+    Parameters
+    ----------
+    X : array, data frame or tensor of shape (n, d)
+        Rows of inputs, scaled so that their distances mean something: see StandardScaler.
+    y : array of shape (n,) or (n, outputs)
+        Classes or numbers.
+    estimator : estimator of joker, optional
+        An estimator whose other settings are kept; its kernel, bandwidth and λ are those that are chosen. By
+        default ``KernelClassifier()``, with the squared hinge, or ``KernelRidge()``.
+    task : {"classification", "regression"}, optional
+        Which of the two. By default classification for words, truth values and whole numbers with at most 100
+        distinct values, and regression for other numbers and for several columns.
+    kernels : kernel or sequence of kernels
+        Names or :class:`joker.kernels.Kernel` objects to try.
+    bandwidths : sequence of float or str, optional
+        The bandwidths to try, and no others, as numbers or rules (``"median"``, ``"paper"``).
+    lam : float or sequence of float, optional
+        The λ to try, and no others. By default those of the estimator where it has several, else λ around the
+        size at which penalty and loss balance.
+    rows : int or sequence of int, optional
+        The rows of the sub-sample in each stage; a number is that of two stages.
+    sample_weight : array of shape (n,), optional
+        How much each row counts, in the fits and in the scores.
+    scoring : str or callable, optional
+        A scorer of scikit-learn by name, or ``scoring(estimator, X, y)``, which is given a ``sample_weight`` where
+        there is one; higher is better. By default the estimator's ``score``: accuracy, R² or D².
+    max_time : float
+        Seconds after which no further candidate is tried. The fit on all rows comes on top, and is
+        bounded by the ``max_time`` of the estimator. A search that runs out of time may not repeat itself.
+    memory, device, random_state, verbose
+        As in the estimator, in place of its own. ``verbose`` is for the fit on all rows.
+    callback : callable, optional
+        Gets each entry of the table as soon as it is there; ``print`` will do.
+
+    Returns
+    -------
+    Tuned
+        The fitted ``estimator``, the ``table`` of all trials and the ``best`` of them.
+
+    Notes
+    -----
+    λ multiplies ``‖θ‖²/2`` beside a *sum* of losses, so the best one changes little with the number of rows: it stays
+    with the kernel itself and falls slowly with a fixed number of random features. Every trial has as many features
+    as the fit on all rows will have, since what they blur is part of the choice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import joker
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, (400, 1))
+    >>> y = np.sin(8 * X[:, 0]) + 0.1 * rng.normal(size=400)
+    >>> model, table = joker.tune(X, y, kernels="gaussian", random_state=0)
+    >>> print(f"R² {model.score(X, y):.2f}; with the median {joker.KernelRidge().fit(X, y).score(X, y):.2f}")
+    R² 0.98; with the median 0.02
+    """
     started = time.perf_counter()
     clock = _deadline(max_time, started)
     x = check_array(as_array(X), dtype=FLOATS, input_name="X", estimator="tune")
     labels = np.asarray(as_array(y))
     check_consistent_length(x, labels)
     model = _estimator(estimator, task, labels)
-    given = {"memory": memory, "device": device, "random_state": random_state}
+    given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
     model.set_params(**{name: value for name, value in given.items() if value is not None})
-    model.set_params(device=place_of(X, model.device))
-    bench = _bench(model, x, labels, check_weights(sample_weight, len(x)), scoring)
+    w = check_weights(sample_weight, len(x))
+    bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback)
     penalties = _penalties(lam, model)
     families = [bench.family(kernel, bandwidths, penalties) for kernel in _kernels(kernels)]
     search = Search(bench.run, clock)
-    best = search.best(families, _sizes(rows, len(bench.splits[0].train)))
+    best = search.best(families, *_sizes(rows, bench, families))
     searched = time.perf_counter() - started
     table = [bench.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
     model.set_params(**{name: winner[name] for name in ("kernel", "bandwidth", "lam")})
     model.fit(X, y, sample_weight=sample_weight)
     return Tuned(model, table, winner, searched, time.perf_counter() - started - searched)
-
-
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """What all trials have in common."""
-
-    estimator: KernelEstimator
-    score: Callable[..., float]
-    x: NDArray[Any]  # (n, d)
-    y: NDArray[Any]  # (n,) or (n, t)
-    w: NDArray[np.float64] | None  # (n,)
-    splits: list[Split]
-    unit: float  # of λ, for a kernel with k(x, x) = 1
-
-    def run(self, stage: int, rows: int, candidate: Candidate) -> list[Trial]:
-        """Fit a candidate on the beginning of each split and score each λ on the rows held out."""
-        started = time.perf_counter()
-        every = [self._scores(candidate, np.sort(split.train[:rows]), split.held) for split in self._splits(stage)]
-        scores = np.nan_to_num(np.mean(every, axis=0), nan=-np.inf)
-        seconds = (time.perf_counter() - started) / len(scores)
-        found = zip(candidate.lam, scores.tolist(), strict=True)
-        return [Trial(stage, rows, candidate, lam, score, seconds) for lam, score in found]
-
-    def _splits(self, stage: int) -> list[Split]:
-        """All; the first stage makes do with as many as hold out some hundred rows."""
-        enough = math.ceil(SCREENED / len(self.splits[0].held))
-        return self.splits[:enough] if stage == 0 else self.splits
-
-    def _scores(self, candidate: Candidate, rows: NDArray[np.intp], held: NDArray[np.intp]) -> list[float]:
-        unit, kernel = self._unit(candidate), kernel_names.get(candidate.family.kernel)
-        given = self.estimator
-        model = clone(given).set_params(
-            kernel=candidate.family.kernel,
-            bandwidth=candidate.bandwidth,
-            lam=[unit * lam for lam in candidate.lam],
-            # As many as the fit on all rows will have: what features blur is part of what is compared.
-            n_features=parameters.n_features(given.n_features, given.features, kernel, *self.x.shape),
-            block_size=_at_most(max(1, min(BLOCK, len(rows) // BLOCKS)), given.block_size),
-        )
-        few = rows[:1]  # with an eval_set nothing else is held out; the λ are scored below
-        model.fit(self.x[rows], self.y[rows], **self._weights(rows), eval_set=(self.x[few], self.y[few]))
-        models = recall(model.path_.models, self.x[held])
-        return [float(self.score(one, self.x[held], self.y[held], **self._weights(held))) for one in models]
-
-    def _weights(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
-        return {} if self.w is None else {"sample_weight": self.w[rows]}
-
-    def _unit(self, candidate: Candidate) -> float:
-        """The λ that a candidate calls 1: 1 itself where the user gave them."""
-        if candidate.family.lam is not None:
-            return 1.0
-        kernel = kernel_names.get(candidate.family.kernel, candidate.bandwidth)
-        few = self.x[self.splits[0].train[:SAMPLE]]
-        return self.unit * float(kernel.diag(torch.as_tensor(few).double()).mean())
-
-    def family(self, kernel: str | Kernel, bandwidths: Any, lam: tuple[float, ...] | None) -> Family:
-        """The first candidates with a kernel."""
-        shape = kernel_names.get(kernel)
-        if not shape.has_bandwidth:
-            return Family(kernel, (1.0,), False, lam)
-        x, w = torch.as_tensor(self.x), None if self.w is None else torch.as_tensor(self.w)
-        seed = self.estimator.random_state
-        rules = ("median",) if bandwidths is None else bandwidths
-        found = [parameters.sigma(rule, shape, shape, x, w, seed) for rule in rules]
-        if bandwidths is None:
-            return Family(kernel, tuple(found[0] * multiple for multiple in OCTAVES), True, lam)
-        return Family(kernel, tuple(found), False, lam)
-
-    def entry(self, trial: Trial) -> dict[str, Any]:
-        """A trial as a row of the table."""
-        candidate = trial.candidate
-        return {
-            "stage": trial.stage,
-            "rows": trial.rows,
-            "kernel": candidate.family.kernel,
-            "bandwidth": candidate.bandwidth,
-            "lam": self._unit(candidate) * trial.lam,
-            "score": trial.score,
-            "seconds": trial.seconds,
-        }
-
-
-def _bench(
-    model: KernelEstimator, x: NDArray[Any], y: NDArray[Any], w: NDArray[np.float64] | None, scoring: Any
-) -> Bench:
-    random = check_random_state(model.random_state)
-    trial = clone(model).set_params(
-        max_epochs=_at_most(EPOCHS, model.max_epochs),
-        random_state=int(random.randint(2**31 - 1)),
-    )
-    counted = np.arange(len(x)) if w is None else np.flatnonzero(w)
-    if len(counted) < LEAST_ROWS:
-        raise InvalidData(
-            f"tune needs at least {LEAST_ROWS} rows of positive weight; got {len(counted)}. "
-            "Add rows, or fit an estimator."
-        )
-    codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(len(x), np.intp)
-    splits = make_splits(counted, codes, random)
-    return Bench(trial, _scorer(model, scoring), x, y, w, splits, _unit_of_penalty(model, y, w))
-
-
-def _unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:
-    """The λ at which penalty and loss balance, as λ = 1 does for the squared loss.
-
-    That is the loss of predicting 0 over half the mean square of the targets. So λ = 1 means the same whatever
-    the loss, the units of y and those of the weights.
-    """
-    t = np.ones(1) if is_classifier(model) else y - np.average(y, axis=0, weights=w)
-    targets = torch.as_tensor(t.reshape(len(t), -1), dtype=torch.float64)
-    loss = float(model._loss().value(targets, torch.zeros_like(targets)).mean())
-    square = float(targets.square().mean()) / 2
-    unit = loss / square * (1.0 if w is None else float(w[w > 0].mean())) if square > 0 else 0.0
-    return unit if 0 < unit < math.inf else 1.0
 
 
 def _estimator(given: KernelEstimator | None, task: str | None, y: NDArray[Any]) -> KernelEstimator:
@@ -246,18 +193,20 @@ def _penalties(lam: Any, model: KernelEstimator) -> tuple[float, ...] | None:
     return tuple(dict.fromkeys(parameters.penalties(model.lam if lam is None else lam)))
 
 
-def _sizes(rows: Any, pool: int) -> list[int]:
-    """The rows of each stage: a number is that of all stages, and a second stage is finer."""
+def _sizes(rows: Any, bench: Bench, families: Sequence[Family]) -> tuple[list[int], int | None]:
+    """The rows of the stages, and of one that moves λ alone; a number is that of two stages, the second finer."""
+    pool = len(bench.splits[0].train)
     if rows is None:
-        return sizes(pool)
+        exact = all(bench.n_features(family.kernel) is None for family in families)
+        stages = sizes(pool, SHARE_EXACT if exact else SHARE)
+        return stages, pool // 2 if pool // 2 > stages[-1] else None
     several = [rows, rows] if isinstance(rows, Integral) else list(rows) if isinstance(rows, Sequence) else []
-    whole = all(isinstance(r, Integral) and not isinstance(r, bool) and r >= LEAST_ROWS for r in several)
-    if not several or not whole:
+    if not several or not all(isinstance(r, int | np.integer) and r >= LEAST_ROWS for r in several):
         raise InvalidParameter(
             f"rows must be a whole number of at least {LEAST_ROWS}, or a sequence of them; got {rows!r}. "
             "Use rows=[1000, 4000], for one."
         )
-    return [min(int(r), pool) for r in several]
+    return [min(int(r), pool) for r in several], None
 
 
 def _deadline(max_time: float, started: float) -> Callable[[], bool]:
@@ -266,10 +215,3 @@ def _deadline(max_time: float, started: float) -> Callable[[], bool]:
             f"max_time must be a number of seconds of at least 0; got {max_time!r}. Use 60, for one."
         )
     return lambda: time.perf_counter() - started >= max_time
-
-
-def _at_most(limit: int, given: Any) -> Any:
-    """The setting given where it is a smaller number, or is none at all; else the limit."""
-    if isinstance(given, Real):
-        return min(given, limit)
-    return limit if given == parameters.AUTO else given
