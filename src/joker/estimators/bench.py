@@ -16,9 +16,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from joker import kernels
+from joker.data import Rows
 from joker.errors import InvalidData
 from joker.estimators import parameters
 from joker.estimators.base import KernelEstimator
+from joker.estimators.inputs import dense_row_bytes, rows_of
 from joker.estimators.scoring import score_path
 from joker.estimators.search import OCTAVES, Candidate, Family, Trial
 from joker.estimators.splits import Split, make_splits
@@ -42,7 +44,7 @@ class Bench:
         Fitted anew in each trial, with the settings of its candidate.
     score : callable
         ``score(estimator, X, y)``, with ``sample_weight`` where rows have weights.
-    x, y, w : ndarray
+    x, y, w : ndarray; x may be a CSR matrix
         All rows, their targets and weights.
     splits : list of Split
         Which rows are trained on, and which are scored on.
@@ -54,7 +56,7 @@ class Bench:
 
     estimator: KernelEstimator
     score: Callable[..., float]
-    x: NDArray[Any]  # (n, d)
+    x: Any  # (n, d), an array or a CSR matrix
     y: NDArray[Any]  # (n,) or (n, t)
     w: NDArray[np.float64] | None  # (n,)
     splits: list[Split]
@@ -124,8 +126,12 @@ class Bench:
             bandwidth=candidate.bandwidth,
             lam=[unit * lam for lam in candidate.lam],
             n_features=self.n_features(kernel),  # what features blur is part of what is compared
-            block_size=_at_most(max(1, min(BLOCK, n // BLOCKS)), given.block_size),
+            block_size=_at_most(self._block_size(n), given.block_size),
         )
+
+    def _block_size(self, n: int) -> int:
+        room = parameters.block_size(parameters.AUTO, n, dense_row_bytes(self.x), self.estimator.memory)
+        return max(1, min(BLOCK, n // BLOCKS, room))
 
     def _weights(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
         return {} if self.w is None else {"sample_weight": self.w[rows]}
@@ -135,20 +141,23 @@ class Bench:
         if candidate.family.lam is not None:
             return 1.0
         kernel = kernels.get(candidate.family.kernel, candidate.bandwidth)
-        few = self.x[self.splits[0].train[:SAMPLE]]
-        return self.unit * float(kernel.diag(torch.as_tensor(few).double()).mean())
+        few = self._rows(self.x[np.sort(self.splits[0].train[:SAMPLE])])
+        return self.unit * float(kernel.diag(few[:].double()).mean())
 
     def _sigma(self, rule: str | float, shape: Kernel) -> float:
-        x, w = torch.as_tensor(self.x), None if self.w is None else torch.as_tensor(self.w)
-        seed = self.estimator.random_state
+        w, seed = None if self.w is None else torch.as_tensor(self.w), self.estimator.random_state
         assert isinstance(seed, int)
-        return parameters.sigma(rule, shape, shape, x, w, seed)
+        return parameters.sigma(rule, shape, shape, self._rows(self.x), w, seed)
+
+    def _rows(self, x: Any) -> Rows:
+        wide = torch.float64 if x.dtype == np.float64 else torch.float32
+        return rows_of(x, wide, torch.device("cpu"), copy=False)
 
 
 def make_bench(
     model: KernelEstimator,
     score: Callable[..., float],
-    x: NDArray[Any],
+    x: Any,
     y: NDArray[Any],
     w: NDArray[np.float64] | None,
     place: torch.device,
@@ -160,13 +169,14 @@ def make_bench(
     quick = clone(model).set_params(
         max_epochs=_at_most(EPOCHS, model.max_epochs), random_state=seed, device=place, **ALONE
     )
-    counted = np.arange(len(x)) if w is None else np.flatnonzero(w)
+    n = x.shape[0]
+    counted = np.arange(n) if w is None else np.flatnonzero(w)
     if len(counted) < LEAST_ROWS:
         raise InvalidData(
             f"tune needs at least {LEAST_ROWS} rows of positive weight; got {len(counted)}. "
             "Add rows, or fit an estimator."
         )
-    codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(len(x), np.intp)
+    codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
     return Bench(quick, score, x, y, w, make_splits(counted, codes, random), unit_of_penalty(model, y, w), tell)
 
 

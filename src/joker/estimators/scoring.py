@@ -88,7 +88,7 @@ class Judge:
 
 def score_path(
     models: Sequence[Any],
-    x: NDArray[Any],  # (n, d)
+    x: Any,  # (n, d)
     y: NDArray[Any],
     scorer: Callable[[Any, Any, Any], float],
 ) -> list[float]:

@@ -19,9 +19,10 @@ from sklearn.utils.validation import check_array
 
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
-from joker.estimators.base import FLOATS, KernelEstimator, as_array, check_weights, place_of
+from joker.estimators.base import FLOATS, KernelEstimator, check_weights
 from joker.estimators.bench import LEAST_ROWS, Bench, make_bench
 from joker.estimators.classification import KernelClassifier
+from joker.estimators.inputs import as_array, place_of
 from joker.estimators.regression import KernelRidge
 from joker.estimators.search import Family, Search, sizes
 from joker.estimators.trials import Tuned
@@ -62,7 +63,7 @@ def tune(
 
     Parameters
     ----------
-    X : array, data frame or tensor of shape (n, d)
+    X : array, sparse matrix, data frame or tensor of shape (n, d)
         Rows of inputs, scaled so that their distances mean something: see StandardScaler.
     y : array of shape (n,) or (n, outputs)
         Classes or numbers.
@@ -118,13 +119,13 @@ def tune(
     """
     started = time.perf_counter()
     clock = _deadline(max_time, started)
-    x = check_array(as_array(X), dtype=FLOATS, input_name="X", estimator="tune")
+    x = check_array(as_array(X), accept_sparse="csr", dtype=FLOATS, input_name="X", estimator="tune")
     labels = np.asarray(as_array(y))
     check_consistent_length(x, labels)
     model = _estimator(estimator, task, labels)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
     model.set_params(**{name: value for name, value in given.items() if value is not None})
-    w = check_weights(sample_weight, len(x))
+    w = check_weights(sample_weight, x.shape[0])
     bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback)
     penalties = _penalties(lam, model)
     families = [bench.family(kernel, bandwidths, penalties) for kernel in _kernels(kernels)]
