@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,7 +15,9 @@ Formula = Callable[[str, float, float, int], float]  # kernel, bandwidth, λ, ro
 def running(formula: Formula) -> Callable[[int, int, Candidate], list[Trial]]:
     def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         kernel, sigma = str(candidate.family.kernel), candidate.bandwidth
-        return [Trial(stage, rows, candidate, lam, formula(kernel, sigma, lam, rows), 0.0) for lam in candidate.lam]
+        scores = [formula(kernel, sigma, lam, rows) for lam in candidate.lam]
+        found = zip(candidate.lam, scores, strict=True)
+        return [Trial(stage, rows, candidate, lam, 20 - score, score, 0.0) for lam, score in found]
 
     return run
 
@@ -98,9 +101,34 @@ def test_of_equal_scores_the_larger_penalty_wins() -> None:
     assert best.lam == max(DECADES)
 
 
+@pytest.mark.parametrize("by_score", [False, True])
+def test_a_kernel_far_behind_is_dropped_by_its_loss(by_score: bool) -> None:
+    """A score has no scale on which to be far behind."""
+    search = Search(running(lambda kernel, sigma, lam, rows: 15.0 if kernel == "a" else 13.0), by_score=by_score)
+    search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000])
+    assert {t.candidate.family.kernel for t in search.trials if t.stage == 1} == ({"a", "b"} if by_score else {"a"})
+
+
+def test_losses_decide_on_bandwidths_and_scores_on_the_last_penalty_where_told() -> None:
+    def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        off = abs(math.log2(candidate.bandwidth))
+        return [Trial(stage, rows, candidate, lam, 1 + off + lam, off - lam, 0.0) for lam in candidate.lam]
+
+    def trap(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        return [replace(t, score=-t.score) if rows == 8000 else t for t in run(stage, rows, candidate)]
+
+    best = Search(trap).best([Family("a", OCTAVES)], [1000, 4000], 8000)
+    settled = Search(trap, settle_by_score=True).best([Family("a", OCTAVES)], [1000, 4000], 8000)
+    assert best.candidate.bandwidth == settled.candidate.bandwidth == 1.0
+    assert settled.lam == pytest.approx(10 * best.lam)
+
+
 @pytest.mark.parametrize("allowed", [1, 3, 9, 12])
 def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> None:
-    search = Search(running(hill(1 / 4, 1.0)), lambda: len({(t.stage, t.candidate) for t in search.trials}) >= allowed)
+    def out_of_time() -> bool:
+        return len({(t.stage, t.candidate) for t in search.trials}) >= allowed
+
+    search = Search(running(hill(1 / 4, 1.0)), out_of_time=out_of_time)
     best = search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000, 16000], 20_000)
     assert len({(t.stage, t.candidate) for t in search.trials}) == allowed
     latest = [trial for trial in search.trials if trial.stage == search.trials[-1].stage]
@@ -108,10 +136,9 @@ def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> N
 
 
 @pytest.mark.parametrize("pool", [10, 400, 1024, 1025, 5000, 30_000, 400_000, 10_000_000])
-def test_stages_grow_steadily_to_their_share(pool: int) -> None:
-    for share in (4, 8):
-        rows = sizes(pool, share)
-        assert len(rows) >= 2
-        assert rows[0] == min(pool, 1024)
-        assert rows[-1] == min(pool, max(4096, pool // share))
-        assert all(a <= b <= 8 * a for a, b in pairwise(rows))
+def test_stages_grow_steadily_to_a_quarter(pool: int) -> None:
+    rows = sizes(pool)
+    assert len(rows) >= 2
+    assert rows[0] == min(pool, 1024)
+    assert rows[-1] == min(pool, max(4096, pool // 4))
+    assert all(a <= b <= 8 * a for a, b in pairwise(rows))

@@ -75,13 +75,13 @@ class Bench:
         return Family(kernel, tuple(self._sigma("median", shape) * share for share in OCTAVES), True, lam)
 
     def run(self, stage: int, rows: int, candidate: Candidate) -> list[Trial]:
-        """Fit a candidate on the first rows of the splits and score each λ on the rows held out."""
+        """Fit a candidate on the first rows of the splits and judge each λ on the rows held out."""
         started = time.perf_counter()
-        every = [self._scores(candidate, np.sort(split.train[:rows]), split.held) for split in self._splits(stage)]
-        scores = np.nan_to_num(np.mean(every, axis=0), nan=-np.inf).tolist()
+        every = [self._judge(candidate, np.sort(split.train[:rows]), split.held) for split in self._splits(stage)]
+        losses, scores = np.mean(every, axis=0)
         seconds = (time.perf_counter() - started) / len(scores)
-        found = zip(candidate.lam, scores, strict=True)
-        trials = [Trial(stage, rows, candidate, lam, score, seconds) for lam, score in found]
+        found = zip(candidate.lam, np.nan_to_num(losses, nan=np.inf), np.nan_to_num(scores, nan=-np.inf), strict=True)
+        trials = [Trial(stage, rows, candidate, lam, float(loss), float(score), seconds) for lam, loss, score in found]
         if self.tell is not None:
             for trial in trials:
                 self.tell(self.entry(trial))
@@ -101,6 +101,7 @@ class Bench:
             "kernel": candidate.family.kernel,
             "bandwidth": candidate.bandwidth,
             "lam": self._unit(candidate) * trial.lam,
+            "loss": trial.loss,
             "score": trial.score,
             "seconds": trial.seconds,
         }
@@ -110,14 +111,15 @@ class Bench:
         enough = math.ceil(SCREENED / len(self.splits[0].held))
         return self.splits[:enough] if stage == 0 else self.splits
 
-    def _scores(self, candidate: Candidate, rows: NDArray[np.intp], held: NDArray[np.intp]) -> list[float]:
+    def _judge(self, candidate: Candidate, rows: NDArray[np.intp], held: NDArray[np.intp]) -> Any:  # (2, λ)
         model, few = self._model(candidate, len(rows)), rows[:1]
         # With an eval_set no rows of these are held out; which rows it has does not matter here.
         model.fit(self.x[rows], self.y[rows], **self._weights(rows), eval_set=(self.x[few], self.y[few]))
-        weights = self._weights(held)
-        return score_path(
-            model.path_.models, self.x[held], self.y[held], lambda one, x, y: self.score(one, x, y, **weights)
-        )
+        if is_classifier(model):
+            held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may be missing
+        x, y, weights = self.x[held], self.y[held], self._weights(held)
+        sample = model._sample(x, y, weights.get("sample_weight"))
+        return score_path(model.path_.models, sample, lambda one: self.score(one, x, y, **weights))
 
     def _model(self, candidate: Candidate, n: int) -> Any:
         given, unit, kernel = self.estimator, self._unit(candidate), candidate.family.kernel

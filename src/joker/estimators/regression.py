@@ -64,6 +64,9 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:  # (n, t)
         return y.reshape(len(y), -1).astype(np.float64)
 
+    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
+        return Sample(X, self._coded(y), w)
+
     def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
         return self._shaped(y)
 

@@ -14,8 +14,9 @@ FINER = 2**0.5  # its step in the last stage; it is an octave in the others
 DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
 WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of later ones, around the best
 BELOW = (1.0, 10**-0.5, 0.1)  # and of the stage with half the rows: the best λ falls as rows are added
+CONTENDS = 1.2  # a kernel goes on where its loss is at most so many times the best
 FIRST_ROWS = 1_024
-LAST_ROWS = 4_096  # the last search along the bandwidths has as many, or a share of the rows where that is more
+LAST_ROWS, LAST_SHARE = 4_096, 4  # the last search along the bandwidths has as many, or a quarter where that is more
 GROWTH = 4  # of the rows from stage to stage, or nearly
 
 
@@ -62,13 +63,13 @@ class Trial:
     rows: int
     candidate: Candidate
     lam: float
-    score: float
+    loss: float  # lower is better
+    score: float  # higher is better
     seconds: float
 
-    @property
-    def rank(self) -> tuple[float, float]:
-        """What the best trial has most of: score, and of equal scores the penalty."""
-        return self.score, self.lam
+    def merit(self, by_score: bool) -> tuple[float, float]:
+        """What the best trial has most of; of equals, the penalty decides."""
+        return self.score if by_score else -self.loss, self.lam
 
 
 class Search:
@@ -78,14 +79,25 @@ class Search:
     ----------
     run : callable
         ``run(stage, rows, candidate)`` gives a trial for each λ of the candidate.
+    by_score : bool
+        Whether trials are compared by their scores, and not by their losses. An accuracy counts rows; the loss, which
+        is a mean over all of them, tells bandwidths apart by far fewer.
+    settle_by_score : bool
+        Whether scores decide on the last λ, whatever has decided before.
     out_of_time : callable
         Asked before each candidate but the first; True ends the search.
     """
 
     def __init__(
-        self, run: Callable[[int, int, Candidate], Sequence[Trial]], out_of_time: Callable[[], bool] = lambda: False
+        self,
+        run: Callable[[int, int, Candidate], Sequence[Trial]],
+        *,
+        by_score: bool = False,
+        settle_by_score: bool = False,
+        out_of_time: Callable[[], bool] = lambda: False,
     ) -> None:
         self.run, self.out_of_time = run, out_of_time
+        self.by_score, self.settle_by_score = by_score, settle_by_score
         self.trials: list[Trial] = []
 
     def best(self, families: Sequence[Family], rows: Sequence[int], half: int | None = None) -> Trial:
@@ -100,11 +112,15 @@ class Search:
                 self._try(stage, size, candidate)
             self._climb(stage, size, FINER if last and stage else 2.0, wider=last or not stage)
             candidates = self._next(max(math.ceil(len(families) / 2 ** (stage + 1)), 1 if stage else 2))
-        if half is not None:
-            self._try(len(rows), half, self._next(1, BELOW)[0])
-        return self._ranked()[0]
+        settled = None if half is None else self._settle(len(rows), half)
+        return settled or self._ranked()[0]
 
-    def _try(self, stage: int, rows: int, candidate: Candidate) -> Trial | None:
+    def _settle(self, stage: int, rows: int) -> Trial | None:
+        """Choose λ once more."""
+        (candidate,) = self._next(1, BELOW)
+        return self._try(stage, rows, candidate, self.by_score or self.settle_by_score)
+
+    def _try(self, stage: int, rows: int, candidate: Candidate, by_score: bool | None = None) -> Trial | None:
         """The best trial of a candidate, which is run unless this stage has run it; None where time is up."""
         ranked = self._ranked() if self.trials and self.trials[-1].stage == stage else []
         for trial in ranked:
@@ -114,7 +130,7 @@ class Search:
             return None
         found = self.run(stage, rows, candidate)
         self.trials += found
-        return max(found, key=lambda trial: trial.rank)
+        return max(found, key=lambda trial: trial.merit(self.by_score if by_score is None else by_score))
 
     def _climb(self, stage: int, rows: int, step: float, wider: bool) -> None:
         """Move from the winner to narrower bandwidths while that helps; where it does not, to wider ones."""
@@ -126,17 +142,20 @@ class Search:
             for _ in range(MOST_STEPS):
                 candidate = replace(best.candidate, bandwidth=best.candidate.bandwidth * factor)
                 trial = self._try(stage, rows, candidate)
-                if trial is None or trial.score <= best.score:
+                if trial is None or self._value(trial) <= self._value(best):
                     break
                 best = trial
             if best is not start:
                 return
 
+    def _value(self, trial: Trial) -> float:
+        return trial.merit(self.by_score)[0]
+
     def _ranked(self) -> list[Trial]:
         """The best trial of each candidate of the latest stage, the best of all first."""
         latest = [trial for trial in self.trials if trial.stage == self.trials[-1].stage]
         best: dict[Candidate, Trial] = {}
-        for trial in sorted(latest, key=lambda trial: trial.rank, reverse=True):
+        for trial in sorted(latest, key=lambda trial: trial.merit(self.by_score), reverse=True):
             best.setdefault(trial.candidate, trial)
         return list(best.values())
 
@@ -145,12 +164,16 @@ class Search:
         best: dict[Family, Trial] = {}
         for trial in self._ranked():
             best.setdefault(trial.candidate.family, trial)
-        kept = list(best.items())[:families]
-        return [replace(trial.candidate, lam=family.around(trial.lam, window)) for family, trial in kept]
+        kept = [trial for trial in best.values() if self._contends(trial)][:families]
+        return [replace(t.candidate, lam=t.candidate.family.around(t.lam, window)) for t in kept]
+
+    def _contends(self, trial: Trial) -> bool:
+        """Whether more rows may yet make a trial the winner."""
+        return self.by_score or not trial.loss > CONTENDS * self._ranked()[0].loss
 
 
-def sizes(pool: int, share: int) -> list[int]:
-    """The rows of each stage, where there are ``pool`` rows in all; the last has one in ``share``, or few."""
-    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // share))
+def sizes(pool: int) -> list[int]:
+    """The rows of each stage, where there are ``pool`` rows in all."""
+    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // LAST_SHARE))
     steps = max(1, round(math.log(last / first, GROWTH)))
     return [round(first * (last / first) ** (step / steps)) for step in range(steps + 1)]

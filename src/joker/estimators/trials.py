@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-COLUMNS = ("stage", "rows", "kernel", "bandwidth", "lam", "score", "seconds")
+COLUMNS = ("stage", "rows", "kernel", "bandwidth", "lam", "loss", "score", "seconds")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,11 +20,11 @@ class Tuned:
     estimator : estimator
         Fitted on all rows with the winning kernel, bandwidth and λ.
     table : list of dict
-        One entry a trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``lam``, ``score`` on held-out
-        rows (higher is better) and ``seconds``, the trial's share of a fit that several λ have in common.
-        ``pandas.DataFrame(table)`` makes a data frame of it. Scores of one stage can be compared.
+        One entry a trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``lam``, mean ``loss`` and
+        ``score`` on held-out rows, and ``seconds``, the trial's share of a fit that several λ have in common.
+        Entries of one stage can be compared. ``pandas.DataFrame(table)`` makes a data frame of them.
     best : dict
-        The entry that won: the best of the last stage.
+        The entry that won, of the last stage.
     search_seconds, fit_seconds : float
         What the trials took, and what the fit on all rows took.
     """
@@ -55,8 +55,9 @@ class Tuned:
 
 
 def _line(entry: dict[str, Any]) -> tuple[str, ...]:
-    numbers = (f"{entry['bandwidth']:.4g}", f"{entry['lam']:.3g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
-    return (str(entry["stage"]), f"{entry['rows']:,}", _shown(entry["kernel"]), *numbers)
+    settings = (f"{entry['rows']:,}", _shown(entry["kernel"]), f"{entry['bandwidth']:.4g}", f"{entry['lam']:.3g}")
+    found = (f"{entry['loss']:.4g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
+    return (str(entry["stage"]), *settings, *found)
 
 
 def _shown(kernel: Any) -> str:

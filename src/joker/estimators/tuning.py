@@ -13,24 +13,22 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_consistent_length
+from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array
 
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
 from joker.estimators.base import FLOATS, KernelEstimator, check_weights
-from joker.estimators.bench import LEAST_ROWS, Bench, make_bench
+from joker.estimators.bench import LEAST_ROWS, make_bench
 from joker.estimators.classification import KernelClassifier
 from joker.estimators.inputs import as_array, place_of
 from joker.estimators.regression import KernelRidge
-from joker.estimators.search import Family, Search, sizes
+from joker.estimators.search import Search, sizes
 from joker.estimators.trials import Tuned
 from joker.kernels import Kernel
 
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
-SHARE = 8  # the last stage along the bandwidths has an eighth of the rows;
-SHARE_EXACT = 4  # a quarter with the kernel itself, whose cost is quadratic in them
 MOST_CLASSES = 100  # numbers with more distinct values than this are targets of a regression
 
 
@@ -56,10 +54,11 @@ def tune(
     """Choose the kernel, its bandwidth and λ, and fit an estimator with them on all rows.
 
     Many candidates are tried on few rows, and few on many. The first stage fits 1,000 rows or so with each kernel and
-    bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to more rows, where the
-    search climbs to narrower or wider bandwidths as long as that helps and a path of λ moves along. The last
-    stage chooses λ once more, on half of the rows. Scores are those on rows that no trial is trained on: a fifth of
-    them, at most 5,000; three folds below 2,000 rows and five below 500. The winner is fitted on all rows.
+    bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to more rows, up to a
+    quarter of them, where the search climbs to narrower or wider bandwidths as long as that helps and a path of λ
+    moves along. The last stage chooses λ once more, on half of the rows. What counts is the mean loss on rows that no
+    trial is trained on: a fifth of them, at most 5,000; three folds below 2,000 rows and five below 500. For
+    a classifier the last λ is that with the best accuracy. The winner is fitted on all rows.
 
     Parameters
     ----------
@@ -85,8 +84,9 @@ def tune(
     sample_weight : array of shape (n,), optional
         How much each row counts, in the fits and in the scores.
     scoring : str or callable, optional
-        A scorer of scikit-learn by name, or ``scoring(estimator, X, y)``, which is given a ``sample_weight`` where
-        there is one; higher is better. By default the estimator's ``score``: accuracy, R² or D².
+        What counts in place of the loss: a scorer of scikit-learn by name, or ``scoring(estimator, X, y)``, which is
+        given a ``sample_weight`` where there is one; higher is better. By default the table's ``score`` is that
+        of the estimator: accuracy, R² or D².
     max_time : float
         Seconds after which no further candidate is tried. The fit on all rows comes on top, and is
         bounded by the ``max_time`` of the estimator. A search that runs out of time may not repeat itself.
@@ -121,16 +121,21 @@ def tune(
     clock = _deadline(max_time, started)
     x = check_array(as_array(X), accept_sparse="csr", dtype=FLOATS, input_name="X", estimator="tune")
     labels = np.asarray(as_array(y))
+    assert_all_finite(labels, input_name="y")
     check_consistent_length(x, labels)
     model = _estimator(estimator, task, labels)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
     model.set_params(**{name: value for name, value in given.items() if value is not None})
     w = check_weights(sample_weight, x.shape[0])
+    if callback is not None and not callable(callback):
+        raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
     bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback)
     penalties = _penalties(lam, model)
-    families = [bench.family(kernel, bandwidths, penalties) for kernel in _kernels(kernels)]
-    search = Search(bench.run, clock)
-    best = search.best(families, *_sizes(rows, bench, families))
+    families = [bench.family(kernel, _bandwidths(bandwidths), penalties) for kernel in _kernels(kernels)]
+    # Accuracy is what is wanted, but on few rows it is noise; and where classes have weights it is not even wanted.
+    accurate = is_classifier(model) and model.get_params()["class_weight"] is None
+    search = Search(bench.run, by_score=scoring is not None, settle_by_score=accurate, out_of_time=clock)
+    best = search.best(families, *_sizes(rows, len(bench.splits[0].train)))
     searched = time.perf_counter() - started
     table = [bench.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
@@ -181,10 +186,21 @@ def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
 
 
 def _kernels(given: Any) -> list[str | Kernel]:
-    several = [given] if isinstance(given, str | Kernel) else list(given)
+    several = [given] if isinstance(given, str | Kernel) else _listed(given)
     if not several:
-        raise InvalidParameter(f"kernels must name at least one kernel; got {given!r}. Use kernels=['gaussian'].")
+        raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
     return several
+
+
+def _bandwidths(given: Any) -> list[str | float] | None:
+    if given is not None and not _listed(given):
+        raise InvalidParameter(f"bandwidths must be a sequence of numbers or rules; got {given!r}. Use [0.5, 1.0].")
+    return None if given is None else _listed(given)
+
+
+def _listed(given: Any) -> list[Any]:
+    """The members of a sequence or an array; none of anything else."""
+    return list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
 
 
 def _penalties(lam: Any, model: KernelEstimator) -> tuple[float, ...] | None:
@@ -194,14 +210,12 @@ def _penalties(lam: Any, model: KernelEstimator) -> tuple[float, ...] | None:
     return tuple(dict.fromkeys(parameters.penalties(model.lam if lam is None else lam)))
 
 
-def _sizes(rows: Any, bench: Bench, families: Sequence[Family]) -> tuple[list[int], int | None]:
+def _sizes(rows: Any, pool: int) -> tuple[list[int], int | None]:
     """The rows of the stages, and of one that moves λ alone; a number is that of two stages, the second finer."""
-    pool = len(bench.splits[0].train)
     if rows is None:
-        exact = all(bench.n_features(family.kernel) is None for family in families)
-        stages = sizes(pool, SHARE_EXACT if exact else SHARE)
+        stages = sizes(pool)
         return stages, pool // 2 if pool // 2 > stages[-1] else None
-    several = [rows, rows] if isinstance(rows, Integral) else list(rows) if isinstance(rows, Sequence) else []
+    several = [rows, rows] if isinstance(rows, Integral) else _listed(rows)
     if not several or not all(isinstance(r, int | np.integer) and r >= LEAST_ROWS for r in several):
         raise InvalidParameter(
             f"rows must be a whole number of at least {LEAST_ROWS}, or a sequence of them; got {rows!r}. "
