@@ -61,14 +61,12 @@ def test_a_bandwidth_that_shrinks_with_the_rows_is_followed() -> None:
     assert best.candidate.bandwidth == pytest.approx(1 / 16)
 
 
-def test_a_penalty_that_falls_with_the_rows_is_followed_in_the_last_stage() -> None:
+def test_a_penalty_that_falls_with_the_rows_is_followed() -> None:
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return -abs(math.log10(lam / (1.0 if rows < 5000 else 0.1))) - abs(math.log2(sigma))
 
-    search = Search(running(score))
-    best = search.best([Family("a", OCTAVES)], [1000, 4000], 10_000)
+    best = Search(running(score)).best([Family("a", OCTAVES)], [1000, 4000, 16000])
     assert best.lam == pytest.approx(0.1)
-    assert {trial.candidate.bandwidth for trial in search.trials if trial.rows == 10_000} == {1.0}
 
 
 def test_no_candidate_is_run_twice_in_a_stage() -> None:
@@ -83,14 +81,14 @@ def test_later_stages_try_fewer() -> None:
     search.best([Family(name, OCTAVES) for name in "abcdef"], [1000, 4000, 16000])
     counts = [len({t.candidate for t in search.trials if t.stage == stage}) for stage in range(3)]
     assert counts[0] == 6 * len(OCTAVES)
-    assert counts[1] < counts[0] / 3
-    assert counts[2] <= 4  # two kernels, and a step to either side of the winner
+    assert counts[1] < counts[0] / 2
+    assert counts[2] <= 4  # two kernels, each with a step to a narrower bandwidth
 
 
 def test_given_bandwidths_and_penalties_are_the_only_ones() -> None:
     family = Family("a", (1.0, 3.0), open=False, lam=(0.5, 8.0, 2.0))
     search = Search(running(hill(0.01, 100.0)))
-    best = search.best([family], [1000, 4000], 8000)
+    best = search.best([family], [1000, 4000, 8000])
     assert {t.candidate.bandwidth for t in search.trials} == {1.0, 3.0}
     assert {t.lam for t in search.trials} == {0.5, 2.0, 8.0}
     assert (best.candidate.bandwidth, best.lam) == (1.0, 8.0)
@@ -117,8 +115,8 @@ def test_losses_decide_on_bandwidths_and_scores_on_the_last_penalty_where_told()
     def trap(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         return [replace(t, score=-t.score) if rows == 8000 else t for t in run(stage, rows, candidate)]
 
-    best = Search(trap).best([Family("a", OCTAVES)], [1000, 4000], 8000)
-    settled = Search(trap, settle_by_score=True).best([Family("a", OCTAVES)], [1000, 4000], 8000)
+    best = Search(trap).best([Family("a", OCTAVES)], [1000, 4000, 8000])
+    settled = Search(trap, settle_by_score=True).best([Family("a", OCTAVES)], [1000, 4000, 8000])
     assert best.candidate.bandwidth == settled.candidate.bandwidth == 1.0
     assert settled.lam == pytest.approx(10 * best.lam)
 
@@ -129,16 +127,16 @@ def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> N
         return len({(t.stage, t.candidate) for t in search.trials}) >= allowed
 
     search = Search(running(hill(1 / 4, 1.0)), out_of_time=out_of_time)
-    best = search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000, 16000], 20_000)
+    best = search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000, 16000])
     assert len({(t.stage, t.candidate) for t in search.trials}) == allowed
     latest = [trial for trial in search.trials if trial.stage == search.trials[-1].stage]
     assert best.score == max(trial.score for trial in latest)
 
 
 @pytest.mark.parametrize("pool", [10, 400, 1024, 1025, 5000, 30_000, 400_000, 10_000_000])
-def test_stages_grow_steadily_to_a_quarter(pool: int) -> None:
+def test_stages_grow_steadily_to_half_of_the_rows(pool: int) -> None:
     rows = sizes(pool)
     assert len(rows) >= 2
     assert rows[0] == min(pool, 1024)
-    assert rows[-1] == min(pool, max(4096, pool // 4))
+    assert rows[-1] == min(pool, max(4096, pool // 2))
     assert all(a <= b <= 8 * a for a, b in pairwise(rows))

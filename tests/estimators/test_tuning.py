@@ -19,7 +19,8 @@ from joker.estimators.scoring import score_path
 from joker.estimators.trials import COLUMNS, Tuned
 
 Array = NDArray[Any]
-QUICK: dict[str, Any] = {"kernels": "gaussian", "rows": [100], "random_state": 0}
+QUICK: dict[str, Any] = {"kernels": "gaussian", "bandwidths": [0.3, 1.0], "lam": [0.1, 1.0], "rows": [80]}
+QUICK["random_state"] = 0
 SIGMA = 0.2  # planted: a tenth of the median distance or so
 
 
@@ -32,7 +33,7 @@ def waves(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
 
 @pytest.fixture(scope="module")
 def tuned() -> tuple[Tuned, Array, Array]:
-    X, y = waves(np.random.default_rng(0), 1500)
+    X, y = waves(np.random.default_rng(0), 900)
     return joker.tune(X, y, random_state=0), X, y
 
 
@@ -66,7 +67,7 @@ def test_the_table_has_every_trial(tuned: tuple[Tuned, Array, Array]) -> None:
     for entry in result.table:
         assert tuple(entry) == COLUMNS
         assert entry["seconds"] > 0
-        assert entry["rows"] == 1000  # two of three folds
+        assert entry["rows"] == 600  # two of three folds
     latest = [entry for entry in result.table if entry["stage"] == result.table[-1]["stage"]]
     assert result.best in latest
     assert result.best["loss"] == min(entry["loss"] for entry in latest)
@@ -99,7 +100,7 @@ def test_a_score_is_that_on_held_out_rows(rng: np.random.Generator) -> None:
         return -seen[-1][-1]
 
     in_full = joker.KernelRidge(dtype="float64")  # so that rows can be compared
-    result = joker.tune(X, y, estimator=in_full, scoring=watch, lam=[0.1, 1.0], **QUICK)
+    result = joker.tune(X, y, estimator=in_full, scoring=watch, **QUICK)
     assert seen == [(entry["lam"], entry["rows"], -entry["score"]) for entry in result.table]
     assert_allclose([entry["loss"] for entry in result.table], [mse / 2 for *_, mse in seen])
 
@@ -123,7 +124,7 @@ def test_the_scores_of_a_path_are_those_of_its_models(rng: np.random.Generator, 
 
 
 def test_it_repeats_itself(rng: np.random.Generator) -> None:
-    X, y = waves(rng, 200)
+    X, y = waves(rng, 100)
     one, other = (joker.tune(X, y, **QUICK) for _ in range(2))
     timeless = [[{**entry, "seconds": 0} for entry in result.table] for result in (one, other)]
     assert timeless[0] == timeless[1]
@@ -160,12 +161,12 @@ def test_several_outputs_are_fitted_together(rng: np.random.Generator) -> None:
 )
 def test_the_task_is_read_off_the_targets(y: Any, kind: type[Any]) -> None:
     X = np.arange(len(y))[:, None] / len(y)
-    assert type(joker.tune(X, y, bandwidths=[1.0], lam=1.0, **QUICK).estimator) is kind
+    assert type(joker.tune(X, y, **QUICK).estimator) is kind
 
 
 def test_the_task_can_be_told(rng: np.random.Generator) -> None:
     X = rng.normal(size=(40, 1))
-    result = joker.tune(X, (X[:, 0] > 0).astype(int), task="regression", bandwidths=[1.0], **QUICK)
+    result = joker.tune(X, (X[:, 0] > 0).astype(int), task="regression", **QUICK)
     assert isinstance(result.estimator, joker.KernelRidge)
 
 
@@ -179,11 +180,12 @@ def test_the_settings_of_an_estimator_are_kept(rng: np.random.Generator) -> None
         features.append(model.coef_.shape[1])
         return float(model.score(X, y))
 
-    result = joker.tune(X, y, estimator=given, scoring=watch, bandwidths=["median", 0.3], **QUICK)
+    result = joker.tune(X, y, estimator=given, scoring=watch, **{**QUICK, "bandwidths": ["median", 0.3]})
     assert set(features) == {40}
     assert result.estimator.coef_.shape == (2, 40)
-    kept = {name: value for name, value in given.get_params().items() if name not in ("kernel", "bandwidth", "lam")}
-    assert {**result.estimator.get_params(), **kept, "random_state": 0} == result.estimator.get_params() | {}
+    changed = {"kernel", "bandwidth", "lam", "random_state"}
+    for name, value in given.get_params().items():
+        assert name in changed or result.estimator.get_params()[name] == value
     assert given.lam == 1.0
     assert not hasattr(given, "lam_")
 
@@ -204,22 +206,25 @@ def test_weights_count_in_fits_and_scores(rng: np.random.Generator) -> None:
     X, y = waves(rng, 300)
     spoilt, w = y.copy(), np.ones(300)
     spoilt[::3], w[::3] = 1e3, 0
-    result = joker.tune(X, spoilt, sample_weight=w, **QUICK)
+    free = {**QUICK, "lam": None}
+    result = joker.tune(X, spoilt, sample_weight=w, **free)
     assert all(entry["score"] > -1 for entry in result.table)
     assert result.estimator.score(X[w > 0], y[w > 0]) > 0.5
-    heavy = joker.tune(X, spoilt, sample_weight=100 * w, **QUICK)
+    heavy = joker.tune(X, spoilt, sample_weight=100 * w, **free)
     assert_allclose([e["lam"] for e in heavy.table], [100 * e["lam"] for e in result.table])
-    assert_allclose([e["score"] for e in heavy.table], [e["score"] for e in result.table], rtol=1e-3)
+    assert_allclose([e["score"] for e in heavy.table], [e["score"] for e in result.table], atol=1e-2)
 
 
 def test_a_scorer_has_its_way(rng: np.random.Generator) -> None:
-    X = rng.normal(size=(300, 2))
-    y = (X[:, 0] > 1.3).astype(int)
+    """By name and by hand, and against the loss: it wins with the worst fit where the worst is asked for."""
+    X = rng.normal(size=(100, 2))
+    y = (X[:, 0] > 0.8).astype(int)
     result = joker.tune(X, y, scoring=make_scorer(balanced_accuracy_score), **QUICK)
     named = joker.tune(X, y, scoring="balanced_accuracy", **QUICK)
     assert [entry["score"] for entry in result.table] == [entry["score"] for entry in named.table]
-    plain = joker.tune(X, y, **QUICK)
-    assert [entry["score"] for entry in result.table] != [entry["score"] for entry in plain.table]
+    worst = joker.tune(X, y, scoring=lambda model, X, y: -model.score(X, y), **QUICK)
+    assert worst.best["score"] == max(entry["score"] for entry in worst.table)
+    assert worst.best["loss"] > result.best["loss"]
 
 
 def test_penalties_follow_the_units_of_y_and_the_loss(rng: np.random.Generator) -> None:
@@ -235,7 +240,7 @@ def test_penalties_follow_the_units_of_y_and_the_loss(rng: np.random.Generator) 
 
 
 def test_rows_come_as_tensors_frames_and_sparse_matrices(rng: np.random.Generator) -> None:
-    X, y = waves(rng, 200)
+    X, y = waves(rng, 100)
     X[np.abs(X) < 0.3] = 0
     dense = joker.tune(X, y, **QUICK)
     for given in (torch.from_numpy(X), sp.csr_array(X)):
@@ -265,7 +270,7 @@ def test_callback_gets_each_entry_as_it_comes(rng: np.random.Generator) -> None:
 def test_time_limits_the_search_and_not_the_fit(rng: np.random.Generator) -> None:
     X, y = waves(rng, 100)
     result = joker.tune(X, y, max_time=0, **QUICK)
-    assert len({entry["bandwidth"] for entry in result.table}) == 1
+    assert {entry["bandwidth"] for entry in result.table} == {0.3}
     assert len(result.estimator.dual_coef_) == 100
 
 

@@ -30,6 +30,7 @@ LEAST_ROWS = 10
 EPOCHS, BLOCK = 3, 256  # of a trial, at most: enough to rank candidates, and cheap
 BLOCKS = 4  # of a trial, at least: one block would be solved to the tolerance, at any price
 SCREENED = 300  # held-out rows that the first stage is content with
+SETTLED = 2_000  # held-out rows from which on an accuracy decides
 SAMPLE = 256  # rows on which the size of a kernel is looked at
 ALONE = {"early_stopping": False, "warm_start": False, "callbacks": None, "verbose": 0, "max_time": math.inf}
 
@@ -86,6 +87,12 @@ class Bench:
             for trial in trials:
                 self.tell(self.entry(trial))
         return trials
+
+    @property
+    def accurate(self) -> bool:
+        """Whether accuracy is what is wanted, and enough rows are held out for it to tell λ apart."""
+        weighted = self.estimator.get_params().get("class_weight") is not None
+        return is_classifier(self.estimator) and not weighted and len(self.splits[0].held) >= SETTLED
 
     def n_features(self, kernel: str | Kernel) -> int | None:
         """Return how many features the fit on all rows will have; None is the kernel itself."""

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from joker.kernels import Kernel
 
 OCTAVES = (1.0, 1 / 2, 1 / 4, 1 / 8)  # bandwidths of the first stage, as multiples of the median distance
-MOST_STEPS = 4  # of a climb in one direction
-FINER = 2**0.5  # its step in the last stage; it is an octave in the others
+COARSE, FINE = 2.0, 2**0.5  # steps from one bandwidth to the next, in the first stage and later
+MOST_STEPS = 4  # in one direction
 DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
-WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of later ones, around the best
-BELOW = (1.0, 10**-0.5, 0.1)  # and of the stage with half the rows: the best λ falls as rows are added
+WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
+BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
 CONTENDS = 1.2  # a kernel goes on where its loss is at most so many times the best
-FIRST_ROWS = 1_024
-LAST_ROWS, LAST_SHARE = 4_096, 4  # the last search along the bandwidths has as many, or a quarter where that is more
+FIRST_ROWS, LAST_ROWS = 1_024, 4_096  # the last stage has half of the rows where these are more
 GROWTH = 4  # of the rows from stage to stage, or nearly
 
 
@@ -33,8 +32,8 @@ class Family:
         """The candidates of the first stage."""
         return [Candidate(self, sigma, self.lam or DECADES) for sigma in self.bandwidths]
 
-    def around(self, lam: float, window: Sequence[float] = WINDOW) -> tuple[float, ...]:
-        """The λ to try where ``lam`` was the best."""
+    def around(self, lam: float, window: Sequence[float]) -> tuple[float, ...]:
+        """The λ to try where ``lam`` was the best: a window of multiples, or its neighbours among the given."""
         if self.lam is None:
             return tuple(lam * factor for factor in window)
         ordered = sorted(self.lam)
@@ -83,7 +82,7 @@ class Search:
         Whether trials are compared by their scores, and not by their losses. An accuracy counts rows; the loss, which
         is a mean over all of them, tells bandwidths apart by far fewer.
     settle_by_score : bool
-        Whether scores decide on the last λ, whatever has decided before.
+        Whether scores decide between the λ of the winner, whatever has decided before.
     out_of_time : callable
         Asked before each candidate but the first; True ends the search.
     """
@@ -100,27 +99,20 @@ class Search:
         self.by_score, self.settle_by_score = by_score, settle_by_score
         self.trials: list[Trial] = []
 
-    def best(self, families: Sequence[Family], rows: Sequence[int], half: int | None = None) -> Trial:
-        """Search in stages of so many rows, and return the winner of the last.
-
-        Where ``half`` is given, there follows a stage of as many rows in which λ alone moves.
-        """
+    def best(self, families: Sequence[Family], rows: Sequence[int]) -> Trial:
+        """Search in stages of so many rows, and return the winner of the last."""
         candidates = [candidate for family in families for candidate in family.first()]
         for stage, size in enumerate(rows):
-            last = stage == len(rows) - 1
             for candidate in candidates:
                 self._try(stage, size, candidate)
-            self._climb(stage, size, FINER if last and stage else 2.0, wider=last or not stage)
-            candidates = self._next(max(math.ceil(len(families) / 2 ** (stage + 1)), 1 if stage else 2))
-        settled = None if half is None else self._settle(len(rows), half)
-        return settled or self._ranked()[0]
+            for trial in self._leaders():
+                self._climb(stage, size, trial)
+            candidates = self._next(len(families), stage + 1)
+        winner = self._ranked()[0]
+        own = [trial for trial in self.trials if (trial.stage, trial.candidate) == (winner.stage, winner.candidate)]
+        return max(own, key=lambda trial: trial.merit(self.by_score or self.settle_by_score))
 
-    def _settle(self, stage: int, rows: int) -> Trial | None:
-        """Choose λ once more."""
-        (candidate,) = self._next(1, BELOW)
-        return self._try(stage, rows, candidate, self.by_score or self.settle_by_score)
-
-    def _try(self, stage: int, rows: int, candidate: Candidate, by_score: bool | None = None) -> Trial | None:
+    def _try(self, stage: int, rows: int, candidate: Candidate) -> Trial | None:
         """The best trial of a candidate, which is run unless this stage has run it; None where time is up."""
         ranked = self._ranked() if self.trials and self.trials[-1].stage == stage else []
         for trial in ranked:
@@ -130,50 +122,55 @@ class Search:
             return None
         found = self.run(stage, rows, candidate)
         self.trials += found
-        return max(found, key=lambda trial: trial.merit(self.by_score if by_score is None else by_score))
+        return max(found, key=self._merit)
 
-    def _climb(self, stage: int, rows: int, step: float, wider: bool) -> None:
-        """Move from the winner to narrower bandwidths while that helps; where it does not, to wider ones."""
-        best = self._ranked()[0]
+    def _climb(self, stage: int, rows: int, best: Trial) -> None:
+        """Move to narrower bandwidths while that helps; where it does not, to wider ones.
+
+        With more rows the best bandwidth shrinks, if it moves: from the third stage on only narrower ones are tried.
+        """
         if not best.candidate.family.open or best.stage != stage:
             return
-        for factor in (1 / step, step) if wider else (1 / step,):
+        step = FINE if stage else COARSE
+        for factor in (1 / step, step) if stage < 2 else (1 / step,):
             start = best
             for _ in range(MOST_STEPS):
                 candidate = replace(best.candidate, bandwidth=best.candidate.bandwidth * factor)
                 trial = self._try(stage, rows, candidate)
-                if trial is None or self._value(trial) <= self._value(best):
+                if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
                     break
                 best = trial
             if best is not start:
                 return
 
-    def _value(self, trial: Trial) -> float:
-        return trial.merit(self.by_score)[0]
+    def _merit(self, trial: Trial) -> tuple[float, float]:
+        return trial.merit(self.by_score)
 
     def _ranked(self) -> list[Trial]:
         """The best trial of each candidate of the latest stage, the best of all first."""
         latest = [trial for trial in self.trials if trial.stage == self.trials[-1].stage]
         best: dict[Candidate, Trial] = {}
-        for trial in sorted(latest, key=lambda trial: trial.merit(self.by_score), reverse=True):
+        for trial in sorted(latest, key=self._merit, reverse=True):
             best.setdefault(trial.candidate, trial)
         return list(best.values())
 
-    def _next(self, families: int, window: Sequence[float] = WINDOW) -> list[Candidate]:
-        """The best candidate of each of the best families, with λ around its best one."""
+    def _leaders(self) -> list[Trial]:
+        """The best trial of each family that may yet win."""
+        ranked = self._ranked()
         best: dict[Family, Trial] = {}
-        for trial in self._ranked():
+        for trial in ranked:
             best.setdefault(trial.candidate.family, trial)
-        kept = [trial for trial in best.values() if self._contends(trial)][:families]
-        return [replace(t.candidate, lam=t.candidate.family.around(t.lam, window)) for t in kept]
+        return [t for t in best.values() if self.by_score or not t.loss > CONTENDS * ranked[0].loss]
 
-    def _contends(self, trial: Trial) -> bool:
-        """Whether more rows may yet make a trial the winner."""
-        return self.by_score or not trial.loss > CONTENDS * self._ranked()[0].loss
+    def _next(self, families: int, stage: int) -> list[Candidate]:
+        """The candidates of a stage: those that lead half as many families as before, with λ around their best."""
+        kept = self._leaders()[: max(math.ceil(families / 2**stage), 2 if stage == 1 else 1)]
+        window = WINDOW if stage == 1 else BELOW
+        return [replace(t.candidate, lam=t.candidate.family.around(t.lam, window)) for t in kept]
 
 
 def sizes(pool: int) -> list[int]:
     """The rows of each stage, where there are ``pool`` rows in all."""
-    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // LAST_SHARE))
+    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // 2))
     steps = max(1, round(math.log(last / first, GROWTH)))
     return [round(first * (last / first) ** (step / steps)) for step in range(steps + 1)]

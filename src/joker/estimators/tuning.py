@@ -54,11 +54,11 @@ def tune(
     """Choose the kernel, its bandwidth and λ, and fit an estimator with them on all rows.
 
     Many candidates are tried on few rows, and few on many. The first stage fits 1,000 rows or so with each kernel and
-    bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to more rows, up to a
-    quarter of them, where the search climbs to narrower or wider bandwidths as long as that helps and a path of λ
-    moves along. The last stage chooses λ once more, on half of the rows. What counts is the mean loss on rows that no
-    trial is trained on: a fifth of them, at most 5,000; three folds below 2,000 rows and five below 500. For
-    a classifier the last λ is that with the best accuracy. The winner is fitted on all rows.
+    bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to some four times as many
+    rows, up to half of them; each stage climbs to narrower or wider bandwidths as long as that helps, with a path
+    of λ that moves along. What counts is the mean loss on rows that no trial is trained on: a fifth of them, at most
+    5,000; three folds below 2,000 rows and five below 500. From 10,000 rows on the last λ of a classifier without
+    class weights is the one with the best accuracy. The winner is fitted on all rows.
 
     Parameters
     ----------
@@ -132,10 +132,8 @@ def tune(
     bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback)
     penalties = _penalties(lam, model)
     families = [bench.family(kernel, _bandwidths(bandwidths), penalties) for kernel in _kernels(kernels)]
-    # Accuracy is what is wanted, but on few rows it is noise; and where classes have weights it is not even wanted.
-    accurate = is_classifier(model) and model.get_params()["class_weight"] is None
-    search = Search(bench.run, by_score=scoring is not None, settle_by_score=accurate, out_of_time=clock)
-    best = search.best(families, *_sizes(rows, len(bench.splits[0].train)))
+    search = Search(bench.run, by_score=scoring is not None, settle_by_score=bench.accurate, out_of_time=clock)
+    best = search.best(families, _sizes(rows, len(bench.splits[0].train)))
     searched = time.perf_counter() - started
     table = [bench.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
@@ -210,18 +208,17 @@ def _penalties(lam: Any, model: KernelEstimator) -> tuple[float, ...] | None:
     return tuple(dict.fromkeys(parameters.penalties(model.lam if lam is None else lam)))
 
 
-def _sizes(rows: Any, pool: int) -> tuple[list[int], int | None]:
-    """The rows of the stages, and of one that moves λ alone; a number is that of two stages, the second finer."""
+def _sizes(rows: Any, pool: int) -> list[int]:
+    """The rows of the stages; a number is that of two, of which the second is finer."""
     if rows is None:
-        stages = sizes(pool)
-        return stages, pool // 2 if pool // 2 > stages[-1] else None
+        return sizes(pool)
     several = [rows, rows] if isinstance(rows, Integral) else _listed(rows)
     if not several or not all(isinstance(r, int | np.integer) and r >= LEAST_ROWS for r in several):
         raise InvalidParameter(
             f"rows must be a whole number of at least {LEAST_ROWS}, or a sequence of them; got {rows!r}. "
             "Use rows=[1000, 4000], for one."
         )
-    return [min(int(r), pool) for r in several], None
+    return [min(int(r), pool) for r in several]
 
 
 def _deadline(max_time: float, started: float) -> Callable[[], bool]:
