@@ -14,7 +14,7 @@ MOST_STEPS = 4  # in one direction
 DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
 WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
 BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
-CONTENDS = 1.2  # a kernel goes on where its loss is at most so many times the best
+CONTENDS = 1.1  # a kernel goes on where its loss is at most so many times the best
 FIRST_ROWS, LAST_ROWS = 1_024, 4_096  # the last stage has half of the rows where these are more
 GROWTH = 4  # of the rows from stage to stage, or nearly
 
