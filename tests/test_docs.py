@@ -19,9 +19,7 @@ PAGES = ["README.md", "docs/estimators.md", "docs/files.md", "docs/solver.md", "
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "docs/estimators.md", "docs/files.md", "docs/solver.md", "docs/tuning.md"]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import balanced_accuracy_score, get_scorer, make_scorer
 
 import joker
+from joker.callbacks import Callback, Run
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.bench import unit_of_penalty
 from joker.estimators.scoring import score_path
@@ -188,6 +189,23 @@ def test_the_settings_of_an_estimator_are_kept(rng: np.random.Generator) -> None
         assert name in changed or result.estimator.get_params()[name] == value
     assert given.lam == 1.0
     assert not hasattr(given, "lam_")
+
+
+def test_those_who_watch_an_estimator_see_the_last_fit_only(rng: np.random.Generator) -> None:
+    X, y = waves(rng, 100)
+    seen: list[int] = []
+
+    class Watch(Callback):
+        def start(self, run: Run) -> None:
+            seen.append(len(run.training.descent.state.x))
+
+    given = joker.KernelRidge(callbacks=[Watch()], early_stopping=False)
+    joker.tune(X, y, estimator=given, **QUICK)
+    assert seen == [100]
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    monitor = callback.ScoringMonitor(scoring="r2")
+    joker.tune(X, y, estimator=joker.KernelRidge().set_callbacks(monitor), **QUICK)
+    assert [row["task_name"] for row in monitor.get_logs().data].count("fit") == 1
 
 
 def test_only_the_given_is_tried(rng: np.random.Generator) -> None:

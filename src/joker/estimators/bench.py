@@ -139,7 +139,8 @@ class Bench:
         )
 
     def _block_size(self, n: int) -> int:
-        room = parameters.block_size(parameters.AUTO, n, dense_row_bytes(self.x), self.estimator.memory)
+        memory = parameters.memory(self.estimator.memory, torch.device(self.estimator.device or "cpu"))
+        room = parameters.block_size(parameters.AUTO, n, dense_row_bytes(self.x), memory)
         return max(1, min(BLOCK, n // BLOCKS, room))
 
     def _weights(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
@@ -178,6 +179,8 @@ def make_bench(
     quick = clone(model).set_params(
         max_epochs=_at_most(EPOCHS, model.max_epochs), random_state=seed, device=place, **ALONE
     )
+    if hasattr(quick, "set_callbacks"):
+        quick.set_callbacks()  # those of scikit-learn watch the fit on all rows only; clone has kept them
     n = x.shape[0]
     counted = np.arange(n) if w is None else np.flatnonzero(w)
     if len(counted) < LEAST_ROWS:
