@@ -208,6 +208,20 @@ def test_those_who_watch_an_estimator_see_the_last_fit_only(rng: np.random.Gener
     assert [row["task_name"] for row in monitor.get_logs().data].count("fit") == 1
 
 
+def test_features_that_suit_one_kernel_only(rng: np.random.Generator) -> None:
+    X, y = waves(rng, 100)
+    given = joker.KernelRidge(n_features=32, features="orthogonal")
+    result = joker.tune(X, y, estimator=given, **{**QUICK, "kernels": None})
+    assert {entry["kernel"] for entry in result.table} == {"gaussian"}
+
+
+def test_a_column_of_classes(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(60, 2))
+    with pytest.warns(UserWarning, match="column-vector"):
+        result = joker.tune(X, (X[:, :1] > 0).astype(int), **QUICK)
+    assert result.estimator.classes_.tolist() == [0, 1]
+
+
 def test_only_the_given_is_tried(rng: np.random.Generator) -> None:
     X, y = waves(rng, 200)
     kernels = [joker.kernels.Polynomial(degree=2), "linear", "laplacian"]
@@ -336,6 +350,8 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"y": np.zeros(30, int)}, InvalidData, "at least two classes"),
     ({"y": [["a", "b"]] * 30}, InvalidData, "y must be numbers, or one column of classes"),
     ({"y": [{}] * 30}, InvalidData, "y must be numbers, or one column of classes"),
+    ({"y": ["a", "b"] * 15, "estimator": joker.KernelRidge()}, ValueError, "numeric"),
+    ({"y": np.ones((30, 2)), "estimator": joker.KernelSVC()}, ValueError, "1d array"),
     ({"X": X * np.nan}, ValueError, "NaN"),
     ({"X": X[:, 0]}, ValueError, "2D array"),
     ({"estimator": joker.KernelRidge(max_epochs="many")}, InvalidParameter, "max_epochs must be"),

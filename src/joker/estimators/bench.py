@@ -198,11 +198,14 @@ def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float
     That is the loss of predicting 0 over half the mean square of the targets: then a λ is as strong whatever the
     loss, and whatever y and the weights are measured in.
     """
-    given = np.ones(1) if is_classifier(model) else y - np.average(y, axis=0, weights=w)
-    targets = torch.as_tensor(given.reshape(len(given), -1), dtype=torch.float64)
+    targets = torch.ones(1, 1, dtype=torch.float64)
+    if not is_classifier(model):
+        counted = y if w is None else y[w > 0]
+        targets = torch.tensor(counted.reshape(len(counted), -1), dtype=torch.float64)
+        targets = targets - targets.mean(dim=0)
+    weight = 1.0 if w is None else float(w[w > 0].mean())
     loss = float(model._loss().value(targets, torch.zeros_like(targets)).mean())
     square = float(targets.square().mean()) / 2
-    weight = 1.0 if w is None else float(w[w > 0].mean())
     unit = weight * loss / square if square > 0 else 0.0
     return unit if 0 < unit < math.inf else 1.0
 

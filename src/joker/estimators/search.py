@@ -14,7 +14,7 @@ MOST_STEPS = 4  # in one direction
 DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
 WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
 BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
-CONTENDS = 1.1  # a kernel goes on where its loss is at most so many times the best
+BEHIND = 0.1  # a kernel goes on where its loss is larger than the best by such a share at most
 FIRST_ROWS, LAST_ROWS = 1_024, 4_096  # the last stage has half of the rows where these are more
 GROWTH = 4  # of the rows from stage to stage, or nearly
 
@@ -156,11 +156,12 @@ class Search:
 
     def _leaders(self) -> list[Trial]:
         """The best trial of each family that may yet win."""
-        ranked = self._ranked()
         best: dict[Family, Trial] = {}
-        for trial in ranked:
+        for trial in self._ranked():
             best.setdefault(trial.candidate.family, trial)
-        return [t for t in best.values() if self.by_score or not t.loss > CONTENDS * ranked[0].loss]
+        first, *others = best.values()
+        limit = first.loss + BEHIND * abs(first.loss)
+        return [first, *(trial for trial in others if self.by_score or trial.loss <= limit)]
 
     def _next(self, families: int, stage: int) -> list[Candidate]:
         """The candidates of a stage: those that lead half as many families as before, with λ around their best."""

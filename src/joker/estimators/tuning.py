@@ -15,7 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, column_or_1d
 
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
@@ -26,8 +26,9 @@ from joker.estimators.inputs import as_array, place_of
 from joker.estimators.regression import KernelRidge
 from joker.estimators.search import Search, sizes
 from joker.estimators.trials import Tuned
-from joker.kernels import Kernel
+from joker.kernels import Kernel, get
 
+KERNELS = ("gaussian", "laplacian")  # the one for smooth targets and the one for rough ones: no third gains much
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
 MOST_CLASSES = 100  # numbers with more distinct values than this are targets of a regression
 
@@ -38,7 +39,7 @@ def tune(
     *,
     estimator: KernelEstimator | None = None,
     task: str | None = None,
-    kernels: str | Kernel | Sequence[str | Kernel] = ("gaussian", "laplacian"),
+    kernels: str | Kernel | Sequence[str | Kernel] | None = None,
     bandwidths: Sequence[str | float] | None = None,
     lam: float | Sequence[float] | None = None,
     rows: int | Sequence[int] | None = None,
@@ -72,8 +73,9 @@ def tune(
     task : {"classification", "regression"}, optional
         Which of the two. By default classification for words, truth values and whole numbers with at most 100
         distinct values, and regression for other numbers and for several columns.
-    kernels : kernel or sequence of kernels
-        Names or :class:`joker.kernels.Kernel` objects to try.
+    kernels : kernel or sequence of kernels, optional
+        Names or :class:`joker.kernels.Kernel` objects to try. By default the Gaussian and the Laplacian, or the one of
+        them that has the ``features`` of the estimator.
     bandwidths : sequence of float or str, optional
         The bandwidths to try, and no others, as numbers or rules (``"median"``, ``"paper"``).
     lam : float or sequence of float, optional
@@ -120,10 +122,9 @@ def tune(
     started = time.perf_counter()
     clock = _deadline(max_time, started)
     x = check_array(as_array(X), accept_sparse="csr", dtype=FLOATS, input_name="X", estimator="tune")
-    labels = np.asarray(as_array(y))
-    assert_all_finite(labels, input_name="y")
+    model = _estimator(estimator, task, as_array(y))
+    labels = _labels(as_array(y), is_classifier(model))
     check_consistent_length(x, labels)
-    model = _estimator(estimator, task, labels)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
     model.set_params(**{name: value for name, value in given.items() if value is not None})
     w = check_weights(sample_weight, x.shape[0])
@@ -131,7 +132,8 @@ def tune(
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
     bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback)
     penalties = _penalties(lam, model)
-    families = [bench.family(kernel, _bandwidths(bandwidths), penalties) for kernel in _kernels(kernels)]
+    several = _kernels(kernels, model.features)
+    families = [bench.family(kernel, _bandwidths(bandwidths), penalties) for kernel in several]
     search = Search(bench.run, by_score=scoring is not None, settle_by_score=bench.accurate, out_of_time=clock)
     best = search.best(families, _sizes(rows, len(bench.splits[0].train)))
     searched = time.perf_counter() - started
@@ -142,12 +144,12 @@ def tune(
     return Tuned(model, table, winner, searched, time.perf_counter() - started - searched)
 
 
-def _estimator(given: KernelEstimator | None, task: str | None, y: NDArray[Any]) -> KernelEstimator:
+def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> KernelEstimator:
     """A fresh copy of the estimator given, or the one for the task."""
     if task is not None and task not in TASKS:
         raise UnknownName.among("task", task, TASKS)
     if given is None:
-        return TASKS[task or _task_of(y)]()
+        return TASKS[task or _task_of(np.asarray(y))]()
     if not isinstance(given, KernelEstimator):
         raise InvalidParameter(
             f"estimator must be an estimator of joker, such as KernelRidge(); got {given!r}. "
@@ -161,6 +163,7 @@ def _estimator(given: KernelEstimator | None, task: str | None, y: NDArray[Any])
 
 def _task_of(y: NDArray[Any]) -> str:
     """Classification for words, truth values and few whole numbers in one column; regression for other numbers."""
+    assert_all_finite(y, input_name="y")
     if y.dtype.kind in "iuf" and (np.squeeze(y).ndim > 1 or len(np.unique(y)) > MOST_CLASSES):
         return "regression"
     kind = type_of_target(y, input_name="y")
@@ -173,6 +176,14 @@ def _task_of(y: NDArray[Any]) -> str:
     )
 
 
+def _labels(y: Any, classes: bool) -> NDArray[Any]:
+    """The targets as an array: one column of classes, or numbers."""
+    labels: NDArray[Any] = (
+        column_or_1d(y) if classes else check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+    )
+    return labels
+
+
 def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
     try:
         return check_scoring(model, scoring)  # type: ignore[no-any-return]
@@ -183,7 +194,9 @@ def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
         ) from error
 
 
-def _kernels(given: Any) -> list[str | Kernel]:
+def _kernels(given: Any, features: str) -> list[str | Kernel]:
+    if given is None:
+        return [name for name in KERNELS if features in (parameters.AUTO, *get(name).feature_kinds)] or list(KERNELS)
     several = [given] if isinstance(given, str | Kernel) else _listed(given)
     if not several:
         raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
