@@ -28,7 +28,7 @@ from joker.estimators.search import Search, sizes
 from joker.estimators.trials import Tuned
 from joker.kernels import Kernel, get
 
-KERNELS = ("gaussian", "laplacian")  # the one for smooth targets and the one for rough ones: no third gains much
+KERNELS = ("gaussian", "laplacian")  # the one for smooth targets and the one for rough ones
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
 MOST_CLASSES = 100  # numbers with more distinct values than this are targets of a regression
 
