@@ -15,10 +15,11 @@ import pytest
 import joker
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", "docs/estimators.md", "docs/files.md", "docs/solver.md", "docs/tuning.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/estimators.md", "docs/files.md", "docs/solver.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))

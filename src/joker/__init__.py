@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         KernelSVC,
         KernelSVR,
         PathDisplay,
+        Tuned,
         load,
+        tune,
     )
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Report",
     "Settings",
     "Training",
+    "Tuned",
     "__version__",
     "callbacks",
     "errors",
@@ -51,6 +54,7 @@ __all__ = [
     "losses",
     "prepare",
     "solvers",
+    "tune",
 ]
 
 

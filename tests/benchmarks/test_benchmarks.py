@@ -18,7 +18,7 @@ from joker.losses import Scaled
 from joker.solvers import BlockSolver
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-SCRIPTS = ("block_solver", "averaging")
+SCRIPTS = ("block_solver", "averaging", "tuning")
 PARTS = ("common", "paper_twin", *SCRIPTS)
 
 

@@ -11,6 +11,8 @@ from joker.estimators.regression import (
     KernelSVR,
 )
 from joker.estimators.saving import load
+from joker.estimators.trials import Tuned
+from joker.estimators.tuning import tune
 
 __all__ = [
     "ConvergenceDisplay",
@@ -24,5 +26,7 @@ __all__ = [
     "KernelSVC",
     "KernelSVR",
     "PathDisplay",
+    "Tuned",
     "load",
+    "tune",
 ]

@@ -122,6 +122,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """What the targets are moved by before the fit and the predictions after it."""
         return np.zeros(sample.y.shape[1])
 
+    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
+        """Checked rows, targets and weights as a fitted estimator codes and weighs them."""
+        raise NotImplementedError
+
     def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:  # (n, t)
         """The targets as a user gave them."""
         raise NotImplementedError

@@ -94,6 +94,10 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         columns = classes[1:] if len(classes) == 2 else classes
         return np.where(codes[:, None] == columns, 1.0, -1.0)
 
+    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
+        codes = self._codes(y)
+        return Sample(X, self._signs(codes), weigh(self.class_weight, self.classes_, codes, w))
+
     def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
         return self._classes_of(y)  # the signs of a class are largest where it is
 

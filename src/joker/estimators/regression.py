@@ -64,6 +64,9 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:  # (n, t)
         return y.reshape(len(y), -1).astype(np.float64)
 
+    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
+        return Sample(X, self._coded(y), w)
+
     def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
         return self._shaped(y)
 
@@ -321,9 +324,9 @@ class KernelQuantile(BaseRegressor):
         return self._loss_of_columns(1, torch.device("cpu"))
 
     def _loss_of_columns(self, repeats: int, place: torch.device) -> Loss:
-        if not self._several:
+        if np.ndim(self.quantile) == 0:
             return losses.Quantile(quantile=self.quantile)  # type: ignore[arg-type]
-        levels = [losses.Quantile(level).quantile for level in self._levels]  # each is checked
+        levels = [losses.Quantile(level).quantile for level in np.ravel(self.quantile)]  # each is checked
         return losses.Quantile(torch.tensor(levels * repeats, dtype=torch.float64, device=place))
 
     def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:

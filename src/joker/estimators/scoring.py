@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names
+from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.estimators.sample import Sample
@@ -64,10 +65,7 @@ class Judge:
         """Return the score of each λ."""
         f = self.model._evaluate(machine, self.held.x).double().cpu()
         if self.scorer is None:
-            y = self.model._columns(self.held.y, len(self.lams), f)
-            loss = self.model._loss_of_columns(len(self.lams), f.device)
-            means = np.average(loss.value(y.expand_as(f), f).numpy(), axis=0, weights=self.held.w)
-            return [-float(mean) for mean in means.reshape(len(self.lams), -1).mean(axis=1)]
+            return [-loss for loss in mean_losses(self.model, self.held, len(self.lams), f)]
         return [self._score(machine, i, f.numpy()) for i in range(len(self.lams))]
 
     def _score(self, machine: Machine, i: int, f: NDArray[Any]) -> float:
@@ -84,3 +82,36 @@ class Judge:
                 "Use one value, such as a mean."
             )
         return float(score)
+
+
+def mean_losses(
+    model: KernelEstimator,
+    held: Sample,
+    repeats: int,
+    f: Tensor,  # (n, t · repeats)
+) -> list[float]:
+    """Return the weighted mean of the loss for each λ."""
+    y = model._columns(held.y, repeats, f)
+    loss = model._loss_of_columns(repeats, f.device)
+    means = np.average(loss.value(y.expand_as(f), f).numpy(), axis=0, weights=held.w)
+    return [float(mean) for mean in means.reshape(repeats, -1).mean(axis=1)]
+
+
+def score_path(
+    models: Sequence[KernelEstimator],
+    held: Sample,
+    score: Callable[[KernelEstimator], float],
+) -> tuple[list[float], list[float]]:
+    """Return the mean loss of each model of a path, and its score on the same rows, with one prediction for all."""
+    first, *others = (model._machine for model in models)
+    f = models[0]._evaluate(first.joined(others), held.x).double().cpu()
+    parts = np.split(f.numpy() + np.tile(models[0]._offset, len(models)), len(models), axis=1)
+    ready = (_knowing(model, part) for model, part in zip(models, parts, strict=True))
+    return mean_losses(models[0], held, len(models), f), [float(score(model)) for model in ready]
+
+
+def _knowing(model: KernelEstimator, f: NDArray[Any]) -> KernelEstimator:
+    """A model that has its predictions at hand, and is asked for no others."""
+    ready = copy.copy(model)
+    ready.__dict__["_decide"] = lambda X: f.copy()
+    return ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -53,6 +54,10 @@ class Machine(ABC):
         """Return the machine of the columns ``start`` to ``stop`` alone, with its own copy of their weights."""
 
     @abstractmethod
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return the machine of all columns of this one and of ``others``, which share its rows or features."""
+
+    @abstractmethod
     def _predict(self, x: Rows, budget: int) -> Tensor: ...
 
 
@@ -78,6 +83,9 @@ class ExactMachine(Machine):
 
     def columns(self, start: int, stop: int) -> Self:
         return replace(self, alpha=self.alpha[:, start:stop].clone())
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        return replace(self, alpha=torch.cat([self.alpha, *(other.alpha for other in others)], dim=1))
 
     def __repr__(self) -> str:
         return f"ExactMachine({self.kernel!r}, rows={len(self.x)}, columns={self.alpha.shape[1]})"
@@ -107,6 +115,9 @@ class FeatureMachine(Machine):
 
     def columns(self, start: int, stop: int) -> Self:
         return replace(self, theta=self.theta[:, start:stop].clone())
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        return replace(self, theta=torch.cat([self.theta, *(other.theta for other in others)], dim=1))
 
     def __repr__(self) -> str:
         kind = type(self.features).__name__

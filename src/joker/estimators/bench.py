@@ -1,0 +1,217 @@
+"""Where candidates are tried: the rows, the splits, the estimator and the score that all trials share."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+
+from joker import kernels
+from joker.data import Rows
+from joker.errors import InvalidData
+from joker.estimators import parameters
+from joker.estimators.base import KernelEstimator
+from joker.estimators.inputs import dense_row_bytes, rows_of
+from joker.estimators.scoring import score_path
+from joker.estimators.search import OCTAVES, Candidate, Family, Trial
+from joker.estimators.splits import Split, make_splits
+from joker.kernels import Kernel
+
+LEAST_ROWS = 10
+EPOCHS, BLOCK = 3, 256  # of a trial, at most: enough to rank candidates, and cheap
+BLOCKS = 4  # of a trial, at least: one block would be solved to the tolerance, at any price
+SCREENED = 300  # held-out rows that the first stage is content with
+SETTLED = 2_000  # held-out rows from which on an accuracy decides
+SAMPLE = 256  # rows on which the size of a kernel is looked at
+ALONE = {"early_stopping": False, "warm_start": False, "callbacks": None, "verbose": 0, "max_time": math.inf}
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What all trials have in common.
+
+    Parameters
+    ----------
+    estimator : KernelEstimator
+        Fitted anew in each trial, with the settings of its candidate.
+    score : callable
+        ``score(estimator, X, y)``, with ``sample_weight`` where rows have weights.
+    x, y, w : ndarray; x may be a CSR matrix
+        All rows, their targets and weights.
+    splits : list of Split
+        Which rows are trained on, and which are scored on.
+    unit : float
+        What a candidate calls λ = 1, for a kernel with k(x, x) = 1.
+    tell : callable, optional
+        Gets each trial as an entry of the table.
+    """
+
+    estimator: KernelEstimator
+    score: Callable[..., float]
+    x: Any  # (n, d), an array or a CSR matrix
+    y: NDArray[Any]  # (n,) or (n, t)
+    w: NDArray[np.float64] | None  # (n,)
+    splits: list[Split]
+    unit: float
+    tell: Callable[[dict[str, Any]], object] | None = None
+
+    def family(
+        self, kernel: str | Kernel, bandwidths: Sequence[str | float] | None, lam: tuple[float, ...] | None
+    ) -> Family:
+        """Return the first candidates with a kernel: the bandwidths given, or shares of the median distance."""
+        shape = kernels.get(kernel)
+        if not shape.has_bandwidth:
+            return Family(kernel, (1.0,), False, lam)
+        if bandwidths is not None:
+            return Family(kernel, tuple(dict.fromkeys(self._sigma(rule, shape) for rule in bandwidths)), False, lam)
+        return Family(kernel, tuple(self._sigma("median", shape) * share for share in OCTAVES), True, lam)
+
+    def run(self, stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        """Fit a candidate on the first rows of the splits and judge each λ on the rows held out."""
+        started = time.perf_counter()
+        every = [self._judge(candidate, np.sort(split.train[:rows]), split.held) for split in self._splits(stage)]
+        losses, scores = np.mean(every, axis=0)
+        seconds = (time.perf_counter() - started) / len(scores)
+        found = zip(candidate.lam, np.nan_to_num(losses, nan=np.inf), np.nan_to_num(scores, nan=-np.inf), strict=True)
+        trials = [Trial(stage, rows, candidate, lam, float(loss), float(score), seconds) for lam, loss, score in found]
+        if self.tell is not None:
+            for trial in trials:
+                self.tell(self.entry(trial))
+        return trials
+
+    @property
+    def accurate(self) -> bool:
+        """Whether accuracy is what is wanted, and enough rows are held out for it to tell λ apart."""
+        weighted = self.estimator.get_params().get("class_weight") is not None
+        return is_classifier(self.estimator) and not weighted and len(self.splits[0].held) >= SETTLED
+
+    def n_features(self, kernel: str | Kernel) -> int | None:
+        """Return how many features the fit on all rows will have; None is the kernel itself."""
+        given = self.estimator
+        return parameters.n_features(given.n_features, given.features, kernels.get(kernel), *self.x.shape)
+
+    def entry(self, trial: Trial) -> dict[str, Any]:
+        """Return a trial as a row of the table."""
+        candidate = trial.candidate
+        return {
+            "stage": trial.stage,
+            "rows": trial.rows,
+            "kernel": candidate.family.kernel,
+            "bandwidth": candidate.bandwidth,
+            "lam": self._unit(candidate) * trial.lam,
+            "loss": trial.loss,
+            "score": trial.score,
+            "seconds": trial.seconds,
+        }
+
+    def _splits(self, stage: int) -> list[Split]:
+        """All; the first stage makes do with as many as hold out some hundred rows."""
+        enough = math.ceil(SCREENED / len(self.splits[0].held))
+        return self.splits[:enough] if stage == 0 else self.splits
+
+    def _judge(self, candidate: Candidate, rows: NDArray[np.intp], held: NDArray[np.intp]) -> Any:  # (2, λ)
+        model, few = self._model(candidate, len(rows)), rows[:1]
+        # With an eval_set no rows of these are held out; which rows it has does not matter here.
+        model.fit(self.x[rows], self.y[rows], **self._weights(rows), eval_set=(self.x[few], self.y[few]))
+        if is_classifier(model):
+            held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may be missing
+        x, y, weights = self.x[held], self.y[held], self._weights(held)
+        sample = model._sample(x, y, weights.get("sample_weight"))
+        return score_path(model.path_.models, sample, lambda one: self.score(one, x, y, **weights))
+
+    def _model(self, candidate: Candidate, n: int) -> Any:
+        given, unit, kernel = self.estimator, self._unit(candidate), candidate.family.kernel
+        return clone(given).set_params(
+            kernel=kernel,
+            bandwidth=candidate.bandwidth,
+            lam=[unit * lam for lam in candidate.lam],
+            n_features=self.n_features(kernel),  # what features blur is part of what is compared
+            block_size=_at_most(self._block_size(n), given.block_size),
+        )
+
+    def _block_size(self, n: int) -> int:
+        memory = parameters.memory(self.estimator.memory, torch.device(self.estimator.device or "cpu"))
+        room = parameters.block_size(parameters.AUTO, n, dense_row_bytes(self.x), memory)
+        return max(1, min(BLOCK, n // BLOCKS, room))
+
+    def _weights(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+        return {} if self.w is None else {"sample_weight": self.w[rows]}
+
+    def _unit(self, candidate: Candidate) -> float:
+        """The λ that a candidate calls 1: 1 itself where the user gave them."""
+        if candidate.family.lam is not None:
+            return 1.0
+        kernel = kernels.get(candidate.family.kernel, candidate.bandwidth)
+        few = self._rows(self.x[np.sort(self.splits[0].train[:SAMPLE])])
+        return self.unit * float(kernel.diag(few[:].double()).mean())
+
+    def _sigma(self, rule: str | float, shape: Kernel) -> float:
+        w, seed = None if self.w is None else torch.as_tensor(self.w), self.estimator.random_state
+        assert isinstance(seed, int)
+        return parameters.sigma(rule, shape, shape, self._rows(self.x), w, seed)
+
+    def _rows(self, x: Any) -> Rows:
+        wide = torch.float64 if x.dtype == np.float64 else torch.float32
+        return rows_of(x, wide, torch.device("cpu"), copy=False)
+
+
+def make_bench(
+    model: KernelEstimator,
+    score: Callable[..., float],
+    x: Any,
+    y: NDArray[Any],
+    w: NDArray[np.float64] | None,
+    place: torch.device,
+    tell: Callable[[dict[str, Any]], object] | None,
+) -> Bench:
+    """Split the rows and make the estimator quick."""
+    random = check_random_state(model.random_state)
+    seed = int(random.randint(2**31 - 1))
+    quick = clone(model).set_params(
+        max_epochs=_at_most(EPOCHS, model.max_epochs), random_state=seed, device=place, **ALONE
+    )
+    if hasattr(quick, "set_callbacks"):
+        quick.set_callbacks()  # those of scikit-learn watch the fit on all rows only; clone has kept them
+    n = x.shape[0]
+    counted = np.arange(n) if w is None else np.flatnonzero(w)
+    if len(counted) < LEAST_ROWS:
+        raise InvalidData(
+            f"tune needs at least {LEAST_ROWS} rows of positive weight; got {len(counted)}. "
+            "Add rows, or fit an estimator."
+        )
+    codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
+    return Bench(quick, score, x, y, w, make_splits(counted, codes, random), unit_of_penalty(model, y, w), tell)
+
+
+def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:
+    """Return the λ that means for a loss what λ = 1 means for the squared loss.
+
+    That is the loss of predicting 0 over half the mean square of the targets: then a λ is as strong whatever the
+    loss, and whatever y and the weights are measured in.
+    """
+    targets = torch.ones(1, 1, dtype=torch.float64)
+    if not is_classifier(model):
+        counted = y if w is None else y[w > 0]
+        targets = torch.tensor(counted.reshape(len(counted), -1), dtype=torch.float64)
+        targets = targets - targets.mean(dim=0)
+    weight = 1.0 if w is None else float(w[w > 0].mean())
+    loss = float(model._loss().value(targets, torch.zeros_like(targets)).mean())
+    square = float(targets.square().mean()) / 2
+    unit = weight * loss / square if square > 0 else 0.0
+    return unit if 0 < unit < math.inf else 1.0
+
+
+def _at_most(limit: int, given: Any) -> Any:
+    """The setting given where it is a smaller number, or no number at all; else the limit."""
+    if isinstance(given, Real):
+        return min(given, limit)
+    return limit if given == parameters.AUTO else given

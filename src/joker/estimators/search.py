@@ -1,0 +1,177 @@
+"""A search over kernels, bandwidths and λ by successive halving: many on few rows, few on many rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from joker.kernels import Kernel
+
+OCTAVES = (1.0, 1 / 2, 1 / 4, 1 / 8)  # bandwidths of the first stage, as multiples of the median distance
+COARSE, FINE = 2.0, 2**0.5  # steps from one bandwidth to the next, in the first stage and later
+MOST_STEPS = 4  # in one direction
+DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
+WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
+BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
+BEHIND = 0.1  # a kernel goes on where its loss is larger than the best by such a share at most
+FIRST_ROWS, LAST_ROWS = 1_024, 4_096  # the last stage has half of the rows where these are more
+GROWTH = 4  # of the rows from stage to stage, or nearly
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kernel, the bandwidths to begin with, and the λ where they are given."""
+
+    kernel: str | Kernel
+    bandwidths: tuple[float, ...]
+    open: bool = True  # whether other bandwidths may be tried
+    lam: tuple[float, ...] | None = None
+
+    def first(self) -> list[Candidate]:
+        """The candidates of the first stage."""
+        return [Candidate(self, sigma, self.lam or DECADES) for sigma in self.bandwidths]
+
+    def around(self, lam: float, window: Sequence[float]) -> tuple[float, ...]:
+        """The λ to try where ``lam`` was the best: a window of multiples, or its neighbours among the given."""
+        if self.lam is None:
+            return tuple(lam * factor for factor in window)
+        ordered = sorted(self.lam)
+        place = ordered.index(lam)
+        return tuple(ordered[max(place - 1, 0) : place + 2])
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel, a bandwidth and some λ, which are tried in one fit."""
+
+    family: Family
+    bandwidth: float
+    lam: tuple[float, ...]
+
+    def is_like(self, other: Candidate) -> bool:
+        """Whether kernel and bandwidth are the same."""
+        return self.family is other.family and math.isclose(self.bandwidth, other.bandwidth, rel_tol=1e-3)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How one λ of a candidate did."""
+
+    stage: int
+    rows: int
+    candidate: Candidate
+    lam: float
+    loss: float  # lower is better
+    score: float  # higher is better
+    seconds: float
+
+    def merit(self, by_score: bool) -> tuple[float, float]:
+        """What the best trial has most of; of equals, the penalty decides."""
+        return self.score if by_score else -self.loss, self.lam
+
+
+class Search:
+    """Successive halving of the kernels, with a climb along the bandwidths in every stage.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(stage, rows, candidate)`` gives a trial for each λ of the candidate.
+    by_score : bool
+        Whether trials are compared by their scores, and not by their losses. An accuracy counts rows; the loss, which
+        is a mean over all of them, tells bandwidths apart by far fewer.
+    settle_by_score : bool
+        Whether scores decide between the λ of the winner, whatever has decided before.
+    out_of_time : callable
+        Asked before each candidate but the first; True ends the search.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[int, int, Candidate], Sequence[Trial]],
+        *,
+        by_score: bool = False,
+        settle_by_score: bool = False,
+        out_of_time: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.run, self.out_of_time = run, out_of_time
+        self.by_score, self.settle_by_score = by_score, settle_by_score
+        self.trials: list[Trial] = []
+
+    def best(self, families: Sequence[Family], rows: Sequence[int]) -> Trial:
+        """Search in stages of so many rows, and return the winner of the last."""
+        candidates = [candidate for family in families for candidate in family.first()]
+        for stage, size in enumerate(rows):
+            for candidate in candidates:
+                self._try(stage, size, candidate)
+            for trial in self._leaders():
+                self._climb(stage, size, trial)
+            candidates = self._next(len(families), stage + 1)
+        winner = self._ranked()[0]
+        own = [trial for trial in self.trials if (trial.stage, trial.candidate) == (winner.stage, winner.candidate)]
+        return max(own, key=lambda trial: trial.merit(self.by_score or self.settle_by_score))
+
+    def _try(self, stage: int, rows: int, candidate: Candidate) -> Trial | None:
+        """The best trial of a candidate, which is run unless this stage has run it; None where time is up."""
+        ranked = self._ranked() if self.trials and self.trials[-1].stage == stage else []
+        for trial in ranked:
+            if trial.candidate.is_like(candidate):
+                return trial
+        if self.trials and self.out_of_time():
+            return None
+        found = self.run(stage, rows, candidate)
+        self.trials += found
+        return max(found, key=self._merit)
+
+    def _climb(self, stage: int, rows: int, best: Trial) -> None:
+        """Move to narrower bandwidths while that helps; where it does not, to wider ones.
+
+        With more rows the best bandwidth shrinks, if it moves: from the third stage on only narrower ones are tried.
+        """
+        if not best.candidate.family.open or best.stage != stage:
+            return
+        step = FINE if stage else COARSE
+        for factor in (1 / step, step) if stage < 2 else (1 / step,):
+            start = best
+            for _ in range(MOST_STEPS):
+                candidate = replace(best.candidate, bandwidth=best.candidate.bandwidth * factor)
+                trial = self._try(stage, rows, candidate)
+                if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
+                    break
+                best = trial
+            if best is not start:
+                return
+
+    def _merit(self, trial: Trial) -> tuple[float, float]:
+        return trial.merit(self.by_score)
+
+    def _ranked(self) -> list[Trial]:
+        """The best trial of each candidate of the latest stage, the best of all first."""
+        latest = [trial for trial in self.trials if trial.stage == self.trials[-1].stage]
+        best: dict[Candidate, Trial] = {}
+        for trial in sorted(latest, key=self._merit, reverse=True):
+            best.setdefault(trial.candidate, trial)
+        return list(best.values())
+
+    def _leaders(self) -> list[Trial]:
+        """The best trial of each family that may yet win."""
+        best: dict[Family, Trial] = {}
+        for trial in self._ranked():
+            best.setdefault(trial.candidate.family, trial)
+        first, *others = best.values()
+        limit = first.loss + BEHIND * abs(first.loss)
+        return [first, *(trial for trial in others if self.by_score or trial.loss <= limit)]
+
+    def _next(self, families: int, stage: int) -> list[Candidate]:
+        """The candidates of a stage: those that lead half as many families as before, with λ around their best."""
+        kept = self._leaders()[: max(math.ceil(families / 2**stage), 2 if stage == 1 else 1)]
+        window = WINDOW if stage == 1 else BELOW
+        return [replace(t.candidate, lam=t.candidate.family.around(t.lam, window)) for t in kept]
+
+
+def sizes(pool: int) -> list[int]:
+    """The rows of each stage, where there are ``pool`` rows in all."""
+    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // 2))
+    steps = max(1, round(math.log(last / first, GROWTH)))
+    return [round(first * (last / first) ** (step / steps)) for step in range(steps + 1)]

@@ -1,0 +1,64 @@
+"""What a search for a kernel, a bandwidth and a λ has tried, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+COLUMNS = ("stage", "rows", "kernel", "bandwidth", "lam", "loss", "score", "seconds")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuned:
+    """A fitted estimator, and the trials that chose its settings.
+
+    ``model, table = joker.tune(X, y)`` takes it apart.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Fitted on all rows with the winning kernel, bandwidth and λ.
+    table : list of dict
+        One entry a trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``lam``, mean ``loss`` and
+        ``score`` on held-out rows, and ``seconds``, the trial's share of a fit that several λ have in common.
+        Entries of one stage can be compared. ``pandas.DataFrame(table)`` makes a data frame of them.
+    best : dict
+        The entry that won, of the last stage.
+    search_seconds, fit_seconds : float
+        What the trials took, and what the fit on all rows took.
+    """
+
+    estimator: Any
+    table: list[dict[str, Any]]
+    best: dict[str, Any]
+    search_seconds: float
+    fit_seconds: float
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.estimator, self.table))
+
+    def __repr__(self) -> str:
+        best = self.best
+        return (
+            f"Tuned({type(self.estimator).__name__}: {_shown(best['kernel'])} kernel, bandwidth "
+            f"{best['bandwidth']:.4g}, lam {best['lam']:.4g}; score {best['score']:.4f} on held-out rows; "
+            f"{len(self.table)} trials in {self.search_seconds:.1f} s, fit in {self.fit_seconds:.1f} s)"
+        )
+
+    def __str__(self) -> str:
+        lines = [COLUMNS, *(_line(entry) for entry in self.table)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        marks = ["", *("  <- best" if entry is self.best else "" for entry in self.table)]
+        rows = ("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
+        return "\n".join([*(row + mark for row, mark in zip(rows, marks, strict=True)), repr(self)])
+
+
+def _line(entry: dict[str, Any]) -> tuple[str, ...]:
+    settings = (f"{entry['rows']:,}", _shown(entry["kernel"]), f"{entry['bandwidth']:.4g}", f"{entry['lam']:.3g}")
+    found = (f"{entry['loss']:.4g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
+    return (str(entry["stage"]), *settings, *found)
+
+
+def _shown(kernel: Any) -> str:
+    return kernel if isinstance(kernel, str) else kernel.name

@@ -1,0 +1,142 @@
+"""The search itself, on scores that are given by a formula: where it looks, what it keeps, what it returns."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from joker.estimators.search import DECADES, OCTAVES, Candidate, Family, Search, Trial, sizes
+
+Formula = Callable[[str, float, float, int], float]  # kernel, bandwidth, λ, rows
+
+
+def running(formula: Formula) -> Callable[[int, int, Candidate], list[Trial]]:
+    def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        kernel, sigma = str(candidate.family.kernel), candidate.bandwidth
+        scores = [formula(kernel, sigma, lam, rows) for lam in candidate.lam]
+        found = zip(candidate.lam, scores, strict=True)
+        return [Trial(stage, rows, candidate, lam, 20 - score, score, 0.0) for lam, score in found]
+
+    return run
+
+
+def hill(sigma: float, lam: float, kernel: str = "a") -> Formula:
+    """A score with one top, less sharp in λ than in the bandwidth."""
+    return lambda k, s, penalty, rows: (
+        -abs(math.log2(s / sigma)) - 0.5 * abs(math.log10(penalty / lam)) - 0.3 * (k != kernel)
+    )
+
+
+@pytest.mark.parametrize("exponent", [-6, -4, -2.5, -1, 0, 2, 4])
+@pytest.mark.parametrize("lam", [30.0, 1.0, 0.001])
+def test_the_top_is_found_within_the_last_steps(exponent: float, lam: float) -> None:
+    """Also far beyond the bandwidths and the λ that the search begins with."""
+    families = [Family("a", OCTAVES), Family("b", OCTAVES)]
+    best = Search(running(hill(2.0**exponent, lam))).best(families, [1000, 4000, 16000])
+    assert best.candidate.family.kernel == "a"
+    assert abs(math.log2(best.candidate.bandwidth) - exponent) <= 0.25
+    assert abs(math.log10(best.lam / lam)) <= 0.5
+
+
+def test_a_kernel_that_gains_with_the_rows_wins() -> None:
+    """The runner-up of the first stage is looked at again."""
+
+    def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
+        bonus = {"early": 0.1, "late": 0.2 if rows > 2000 else 0.0, "never": -0.1}[kernel]
+        return bonus - abs(math.log2(sigma / 0.5))
+
+    families = [Family(name, OCTAVES) for name in ("never", "early", "late")]
+    best = Search(running(score)).best(families, [1000, 4000])
+    assert best.candidate.family.kernel == "late"
+    assert best.rows == 4000
+
+
+def test_a_bandwidth_that_shrinks_with_the_rows_is_followed() -> None:
+    def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
+        return -abs(math.log2(sigma * rows / 1000))
+
+    best = Search(running(score)).best([Family("a", OCTAVES)], [1000, 4000, 16000])
+    assert best.candidate.bandwidth == pytest.approx(1 / 16)
+
+
+def test_a_penalty_that_falls_with_the_rows_is_followed() -> None:
+    def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
+        return -abs(math.log10(lam / (1.0 if rows < 5000 else 0.1))) - abs(math.log2(sigma))
+
+    best = Search(running(score)).best([Family("a", OCTAVES)], [1000, 4000, 16000])
+    assert best.lam == pytest.approx(0.1)
+
+
+def test_no_candidate_is_run_twice_in_a_stage() -> None:
+    search = Search(running(hill(1 / 8, 0.1)))
+    search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000, 16000])
+    seen = [(t.stage, t.candidate.family.kernel, round(t.candidate.bandwidth, 6), t.lam) for t in search.trials]
+    assert len(seen) == len(set(seen))
+
+
+def test_later_stages_try_fewer() -> None:
+    search = Search(running(hill(1 / 2, 1.0)))
+    search.best([Family(name, OCTAVES) for name in "abcdef"], [1000, 4000, 16000])
+    counts = [len({t.candidate for t in search.trials if t.stage == stage}) for stage in range(3)]
+    assert counts[0] == 6 * len(OCTAVES)
+    assert counts[1] < counts[0] / 2
+    assert counts[2] <= 4  # two kernels, each with a step to a narrower bandwidth
+
+
+def test_given_bandwidths_and_penalties_are_the_only_ones() -> None:
+    family = Family("a", (1.0, 3.0), open=False, lam=(0.5, 8.0, 2.0))
+    search = Search(running(hill(0.01, 100.0)))
+    best = search.best([family], [1000, 4000, 8000])
+    assert {t.candidate.bandwidth for t in search.trials} == {1.0, 3.0}
+    assert {t.lam for t in search.trials} == {0.5, 2.0, 8.0}
+    assert (best.candidate.bandwidth, best.lam) == (1.0, 8.0)
+
+
+def test_of_equal_scores_the_larger_penalty_wins() -> None:
+    best = Search(running(lambda kernel, sigma, lam, rows: 1.0)).best([Family("a", OCTAVES)], [1000])
+    assert best.lam == max(DECADES)
+
+
+@pytest.mark.parametrize("by_score", [False, True])
+def test_a_kernel_far_behind_is_dropped_by_its_loss(by_score: bool) -> None:
+    """A score has no scale on which to be far behind."""
+    search = Search(running(lambda kernel, sigma, lam, rows: 15.0 if kernel == "a" else 13.0), by_score=by_score)
+    search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000])
+    assert {t.candidate.family.kernel for t in search.trials if t.stage == 1} == ({"a", "b"} if by_score else {"a"})
+
+
+def test_losses_decide_on_bandwidths_and_scores_on_the_last_penalty_where_told() -> None:
+    def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        off = abs(math.log2(candidate.bandwidth))
+        return [Trial(stage, rows, candidate, lam, 1 + off + lam, off - lam, 0.0) for lam in candidate.lam]
+
+    def trap(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        return [replace(t, score=-t.score) if rows == 8000 else t for t in run(stage, rows, candidate)]
+
+    best = Search(trap).best([Family("a", OCTAVES)], [1000, 4000, 8000])
+    settled = Search(trap, settle_by_score=True).best([Family("a", OCTAVES)], [1000, 4000, 8000])
+    assert best.candidate.bandwidth == settled.candidate.bandwidth == 1.0
+    assert settled.lam == pytest.approx(10 * best.lam)
+
+
+@pytest.mark.parametrize("allowed", [1, 3, 9, 12])
+def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> None:
+    def out_of_time() -> bool:
+        return len({(t.stage, t.candidate) for t in search.trials}) >= allowed
+
+    search = Search(running(hill(1 / 4, 1.0)), out_of_time=out_of_time)
+    best = search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000, 16000])
+    assert len({(t.stage, t.candidate) for t in search.trials}) == allowed
+    latest = [trial for trial in search.trials if trial.stage == search.trials[-1].stage]
+    assert best.score == max(trial.score for trial in latest)
+
+
+@pytest.mark.parametrize("pool", [10, 400, 1024, 1025, 5000, 30_000, 400_000, 10_000_000])
+def test_stages_grow_steadily_to_half_of_the_rows(pool: int) -> None:
+    rows = sizes(pool)
+    assert len(rows) >= 2
+    assert rows[0] == min(pool, 1024)
+    assert rows[-1] == min(pool, max(4096, pool // 2))
+    assert all(a <= b <= 8 * a for a, b in pairwise(rows))
