@@ -11,6 +11,8 @@ from joker.kernels.base import Kernel
 from joker.ops.rows import Rows
 from joker.runtime import DEFAULT_BUDGET, format_bytes
 
+LONGEST = 1_024  # side of a tile on the CPU: a longer one leaves the cache, and takes up to twice the time
+
 
 def matvec(
     kernel: Kernel,
@@ -51,6 +53,8 @@ def matvec(
     if kernel.add_product(x, z, v, out, budget, row_bytes):
         return out
     rows, columns = tile_shape(kernel, x, z, budget, row_bytes)
+    if not v.is_cuda:
+        rows, columns = min(rows, LONGEST), min(columns, LONGEST)
     for i in range(0, x.shape[0], rows):
         run = x[i : i + rows]
         for j in range(0, z.shape[0], columns):

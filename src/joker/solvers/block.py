@@ -223,7 +223,10 @@ class _Search:
         best = torch.ones_like(self.radius)
         for halvings in range(1, HALVINGS + 1):
             shorter = self._change(g, d * 0.5**halvings, Kd * 0.5**halvings)
-            best = torch.where(shorter < change, 0.5**halvings, best)
+            better = shorter < change
+            if all_true(~better):  # along d the objective is convex: it only rises from here
+                break
+            best = torch.where(better, 0.5**halvings, best)
             change = torch.minimum(shorter, change)
         return change, d * best, Kd * best
 
