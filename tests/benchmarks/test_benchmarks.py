@@ -19,7 +19,7 @@ from joker.solvers import BlockSolver
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = ("block_solver", "averaging", "tuning")
-PARTS = ("common", "paper_twin", *SCRIPTS)
+PARTS = ("common", "paper_twin", *SCRIPTS, "path", "cpu_peers")
 
 
 @pytest.fixture
@@ -149,3 +149,16 @@ def test_dropping_the_step_that_leaves_the_box_never_moves(twin: ModuleType) -> 
     points = list(twin.solve(problem, twin.Reading(keep_leaving_step=False, max_radius=1e3), 500))
     assert bool((points[-1].x == 0).all())
     assert len(points) == 1 + twin.T_TR
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["path", "cpu_peers"])
+def test_a_quick_run_writes_and_prints_its_figures(
+    name: str, parts: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    getattr(parts, name).main(["--quick", "--out", str(tmp_path)])
+    printed = capsys.readouterr().out
+    written = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+    figures = written["cpu"]["losses"] if name == "path" else written["sets"]
+    assert all(word in printed for word in figures)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.json"]
