@@ -1,5 +1,6 @@
 """What a user gets wrong: each mistake ends in a sentence that names the rule and what was found."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ PARAMETERS: list[tuple[type[Any], dict[str, Any], type[Exception], str]] = [
 @pytest.mark.parametrize(
     ("kind", "given", "error", "sentence"),
     PARAMETERS,
-    ids=[f"{kind.__name__}-{given}" for kind, given, *_ in PARAMETERS],
+    ids=[f"{kind.__name__}-{re.sub(' at 0x[0-9a-f]+', '', str(given))}" for kind, given, *_ in PARAMETERS],
 )
 def test_a_bad_parameter(kind: type[Any], given: dict[str, Any], error: type[Exception], sentence: str) -> None:
     model = kind(**given)  # the constructor stores, fit checks
