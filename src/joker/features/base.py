@@ -188,6 +188,26 @@ class FeatureMap(ABC):
         return replace(self, **moved)
 
 
+class FilledMap(FeatureMap):
+    """A map that makes its features in place: a call is a ``fill`` of new room."""
+
+    def __call__(
+        self,
+        x: Tensor,  # (b, d)
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row."""
+        return self.fill(x)
+
+    @abstractmethod
+    def fill(
+        self,
+        x: Tensor,  # (b, d)
+        out: Tensor | None = None,  # (b, m)
+        low: Tensor | None = None,  # (b, m), bfloat16
+    ) -> Tensor:  # (b, m)
+        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+
+
 def draw_radii(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Tensor:  # (m,)
     """Draw the lengths of m frequencies in d dimensions, ‖w‖ = τ‖g‖/σ, where ‖g‖ is chi with d degrees."""
     # torch draws chi-squared from its global generator only: NumPy's is seeded from ours.

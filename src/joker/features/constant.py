@@ -8,12 +8,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from joker.features.base import WHOLE, FeatureMap
+from joker.features.base import WHOLE, FeatureMap, FilledMap
 from joker.ops.dispatch import round_up
 
 
 @dataclass(frozen=True, eq=False)
-class WithConstant(FeatureMap):
+class WithConstant(FilledMap):
     """The features of a map and, last, one that is always 1; its weight is the intercept.
 
     Parameters
@@ -36,13 +36,6 @@ class WithConstant(FeatureMap):
     def n_features(self) -> int:
         """The number of features m, the constant among them."""
         return self.inner.n_features + 1
-
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
-        return self.fill(x)
 
     def fill(
         self,

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.features.base import FeatureMap, Spectral, draw_phase
+from joker.features.base import FilledMap, Spectral, draw_phase
 from joker.ops.fourier import cosine_sum, cosines, sum_bytes, sums_fused
 
 
 @dataclass(frozen=True, eq=False)
-class Fourier(FeatureMap):
+class Fourier(FilledMap):
     """ψ(x) = √(2/m) cos(Wᵀx + β), with β uniform on [0, 2π).
 
     Parameters
@@ -40,13 +40,6 @@ class Fourier(FeatureMap):
     def n_features(self) -> int:
         """The number of features m."""
         return self.weights.shape[1]
-
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
-        return self.fill(x)
 
     def fill(
         self,
@@ -83,7 +76,7 @@ class Fourier(FeatureMap):
 
 
 @dataclass(frozen=True, eq=False)
-class FourierPairs(FeatureMap):
+class FourierPairs(FilledMap):
     """ψ(x) = √(2/m) [cos Wᵀx, sin Wᵀx], so that ‖ψ(x)‖ = 1 whatever the draw.
 
     Parameters
@@ -108,13 +101,6 @@ class FourierPairs(FeatureMap):
     def scale(self) -> float:
         """The length of a pair, √(2/m)."""
         return math.sqrt(2 / self.n_features)
-
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
-        return self.fill(x)
 
     def fill(
         self,

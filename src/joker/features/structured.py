@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from joker.features.base import FeatureMap, ScaleMixture, draw_phase, draw_radii
+from joker.features.base import FilledMap, ScaleMixture, draw_phase, draw_radii
 from joker.ops.structured import project, structured_cosines, structured_fused
 
 ROUNDS = 3  # products HD; with fewer the directions are visibly not uniform
@@ -18,7 +18,7 @@ SHORTEST = (
 
 
 @dataclass(frozen=True, eq=False)
-class Structured(FeatureMap):
+class Structured(FilledMap):
     """ψ(x) = √(2/m) cos(R S x + β), where S stacks blocks HD₃ HD₂ HD₁ of order p.
 
     H is the Hadamard matrix, D diagonal with random signs and R diagonal with the lengths
@@ -65,13 +65,6 @@ class Structured(FeatureMap):
     ) -> Tensor:  # (b, m)
         """Return R S x, the inner products of the rows with the frequencies."""
         return project(x, self.signs, self.radii, self.skip)
-
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
-        return self.fill(x)
 
     def fill(
         self,
