@@ -46,8 +46,9 @@ class Blocks:
 
     @cached_property
     def permutation(self) -> Tensor:  # (n,)
-        """The rows in the order in which blocks are cut from them."""
-        return torch.randperm(self.n, generator=generator(self.seed, "blocks"), dtype=torch.int64)
+        """The rows in the order in which blocks are cut from them: as small numbers as will do, and the same in each."""
+        small = torch.int32 if self.n <= torch.iinfo(torch.int32).max else torch.int64
+        return torch.randperm(self.n, generator=generator(self.seed, "blocks"), dtype=small)
 
     def span(self, k: int) -> tuple[int, int]:
         """Where block k begins and ends in the permutation."""
@@ -55,7 +56,7 @@ class Blocks:
 
     def rows(self, k: int) -> Tensor:  # (b,)
         """The rows of block k."""
-        return self.permutation[slice(*self.span(k))]
+        return self.permutation[slice(*self.span(k))].long()
 
     def runs(self, rows: int) -> Iterator[tuple[int, int]]:
         """Runs of blocks, from one up to before another, of about ``rows`` rows in all."""

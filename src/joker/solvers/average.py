@@ -18,7 +18,7 @@ from joker.data import Blocks
 from joker.solvers.state import OpenBlock, State
 
 HORIZON = 0.5  # epochs
-AT_ONCE = 2**20  # rows of which the average is read in one go
+AT_ONCE = 2**19  # entries of which the average is read in one go, or a block if that has more
 
 
 class Average:
@@ -58,14 +58,14 @@ class Average:
         self.seen.copy_(self.steps.expand_as(self.seen))
 
     def read(self, state: State) -> tuple[Tensor, Tensor]:
-        """The average α (n, t) and its image; those of the state before the first step."""
+        """The average α (n, t) and its image; copies of those of the state before the first step."""
         if not int(self.steps):
-            return state.alpha, state.image
+            return state.alpha.clone(), state.image.clone()
         weight = 1 - (1 - self.rate) ** int(self.steps)
         alpha, device = torch.empty_like(self.alpha), self.alpha.device
         lengths, kept = self.blocks.lengths().to(device), self._kept(self.seen)
-        for k, stop in self.blocks.runs(AT_ONCE):
-            rows = self.blocks.permutation[self.blocks.span(k)[0] : self.blocks.span(stop)[0]].to(device)
+        for k, stop in self.blocks.runs(AT_ONCE // self.alpha.shape[1]):
+            rows = self.blocks.permutation[self.blocks.span(k)[0] : self.blocks.span(stop)[0]].to(device).long()
             share = kept[k:stop].repeat_interleave(lengths[k:stop])[:, None]
             alpha[rows] = torch.lerp(state.alpha[rows], self.alpha[rows], share) / weight
         return alpha, self.image / weight

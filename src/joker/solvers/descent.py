@@ -23,7 +23,7 @@ from joker.solvers.settings import Settings
 from joker.solvers.state import State
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
-MARKED = 2**20  # entries of which a mark is taken in one go
+AT_ONCE = 2**20  # entries of which a mark is taken, or which are moved into the box, in one go
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
 
 Callback = Callable[[Record], bool | None]  # True asks to stop
@@ -55,7 +55,7 @@ class Descent:
         self.whole = True  # False when an error has left a block half visited
         device = state.alpha.device
         self.tally = Tally(device)
-        self._permutation = self.blocks.permutation.to(device, torch.int32)
+        self._permutation = self.blocks.permutation.to(device)
         self._numbers = torch.arange(self.blocks.count, device=device)
         self._plan()
 
@@ -154,16 +154,20 @@ class Descent:
         self.tally.add(found)
 
     def best(self) -> tuple[Point, Gap, Gap]:
-        """The average or the last iterate, in each column the one with the smaller gap; its gap and the last one's."""
+        """The average or the last iterate, in each column the one with the smaller gap; its gap and the last one's.
+
+        Its α is no part of the state.
+        """
         last = (self.state.alpha, self.state.image)
         if self.average is None:
             gap = certify(self.state, self.problem, [last])[0]
-            return last, gap, gap
+            return (last[0].clone(), last[1]), gap, gap
         mean = self.average.read(self.state)
         of_mean, of_last = certify(self.state, self.problem, [mean, last])
         better = of_mean.gap <= of_last.gap
-        point = (torch.where(better, mean[0], last[0]), torch.where(better, mean[1], last[1]))
-        return point, Gap(torch.where(better, of_mean.sums, of_last.sums)), of_last
+        for mine, other in zip(mean, last, strict=True):
+            torch.where(better, mine, other, out=mine)
+        return mean, Gap(torch.where(better, of_mean.sums, of_last.sums)), of_last
 
     def _limit(self) -> Reason | None:
         if self.seconds >= self.settings.max_time:
@@ -193,7 +197,7 @@ class Descent:
         reason = self._reason(gap)
         if reason in (Reason.STALLED, Reason.SLOW):
             point, gap = self._afresh(point[0])
-        point = (self._inside(point[0]), point[1])
+        self._clamp(point[0])
         scores = () if judge is None else tuple(judge(point))
         record = Record(self.epoch, self.seconds, gap, scores, peak_bytes(self.state.alpha.device))
         self.records = [*self._earlier(), record]
@@ -215,14 +219,17 @@ class Descent:
         return [record for record in self.records if record.epoch < self.epoch]
 
     def _afresh(self, alpha: Tensor) -> tuple[Point, Gap]:
-        alpha = self._inside(alpha)
+        self._clamp(alpha)
         point = (alpha, self.state.image_of(alpha))
         return point, certify(self.state, self.problem, [point])[0]
 
-    def _inside(self, alpha: Tensor) -> Tensor:
-        """The nearest point of the box: an average may leave it by a rounding."""
-        y, loss = self.problem.take(slice(None))
-        return loss.clamp(y, alpha)
+    def _clamp(self, alpha: Tensor) -> None:
+        """Move α into the box, a few rows at a time: an average may leave it by a rounding."""
+        few = max(1, AT_ONCE // alpha.shape[1])
+        for start in range(0, len(alpha), few):
+            rows = slice(start, start + few)
+            y, loss = self.problem.take(rows)
+            alpha[rows] = loss.clamp(y, alpha[rows])
 
     def _reason(self, gap: Gap) -> Reason | None:
         still = self.tally.still()
@@ -274,7 +281,8 @@ class Descent:
 
     def start_at(self, alpha: Tensor) -> None:  # (n, t)
         """Begin at the point of the box that is nearest to ``alpha``, before the first step."""
-        self.state.alpha.copy_(self._inside(alpha.to(self.state.alpha)))
+        self.state.alpha.copy_(alpha)
+        self._clamp(self.state.alpha)
         self.state.image.copy_(self.state.image_of(self.state.alpha))
         if self.momentum:
             self.momentum = Momentum(self.state, self.blocks.count)
@@ -297,7 +305,7 @@ class Descent:
 def _mark(values: Rows) -> float:
     """A number that tells rows apart: every row counts with a factor of its own."""
     total = 0.0
-    few = max(1, MARKED // values.shape[1])
+    few = max(1, AT_ONCE // values.shape[1])
     for start in range(0, len(values), few):
         rows = values[start : start + few].double()
         factors = torch.arange(start + 1, start + 1 + len(rows), device=rows.device, dtype=rows.dtype).cos()

@@ -54,11 +54,10 @@ class Gap:
 
 def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap]:
     """The gap of each point, all in one pass over the rows."""
-    alphas = [alpha for alpha, _ in points]
-    images = torch.cat([image for _, image in points], dim=1)
+    alphas, images = [alpha for alpha, _ in points], [image for _, image in points]
     t = alphas[0].shape[1]
-    sums = torch.zeros(len(points), 3, t, dtype=torch.float64, device=images.device)
-    for rows, f in state.predictions(images):
+    sums = torch.zeros(len(points), 3, t, dtype=torch.float64, device=images[0].device)
+    for rows, f in state.predictions(*images):
         for point, alpha in enumerate(alphas):
             sums[point] += _terms(problem, rows, alpha[rows], f[:, point * t : (point + 1) * t])
     return [Gap(s) for s in sums]

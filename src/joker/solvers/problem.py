@@ -13,6 +13,8 @@ from joker.errors import InvalidData
 from joker.losses import Loss, Scaled
 from joker.ops.block_search import Dual
 
+AT_ONCE = 2**16  # rows whose targets are looked at in one go
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -25,13 +27,14 @@ class Problem:
     targets: Targets
 
     def __post_init__(self) -> None:
-        y = self.targets.y
-        if self.loss.frame.task == "classification" and not bool((y.abs() == 1).all()):
-            odd = y[y.abs() != 1][0]
-            raise InvalidData(
-                f"y must be -1 or 1 for a classification loss; found {float(odd):g}. "
-                "Encode one class as 1 and the others as -1."
-            )
+        parts = self.targets.y.split(AT_ONCE) if self.loss.frame.task == "classification" else ()
+        for y in parts:
+            odd = y.abs() != 1
+            if bool(odd.any()):
+                raise InvalidData(
+                    f"y must be -1 or 1 for a classification loss; found {float(y[odd][0]):g}. "
+                    "Encode one class as 1 and the others as -1."
+                )
 
     def take(self, rows: Tensor | slice, dtype: torch.dtype | None = None) -> tuple[Tensor, Scaled]:
         """Targets of some rows, and the loss scaled for them, in the type of the rows or in ``dtype``."""

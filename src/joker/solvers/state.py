@@ -158,8 +158,8 @@ class State(ABC):
         return self.open(rows).K
 
     @abstractmethod
-    def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """The predictions of all rows that an image (its rows, any columns) stands for, tile by tile."""
+    def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """The predictions of all rows that images (their rows, any columns) stand for, side by side, tile by tile."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """α and its image."""
@@ -196,10 +196,10 @@ class ExactState(State):
         self.add_product(self.x, self.x, alpha, image)
         return image
 
-    def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        row_bytes = 8 * WIDE_COPIES * image.shape[1]
-        for tile in tiles(len(image), row_bytes, max(self.budget, row_bytes), "predictions"):
-            yield tile, image[tile]
+    def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        row_bytes = 8 * WIDE_COPIES * sum(image.shape[1] for image in images)
+        for tile in tiles(len(self.x), row_bytes, max(self.budget, row_bytes), "predictions"):
+            yield tile, torch.cat([image[tile] for image in images], dim=1)
 
 
 class FeatureState(State):
@@ -289,7 +289,8 @@ class FeatureState(State):
             image += self.features(self.x[tile]).T @ alpha[tile]
         return image
 
-    def predictions(self, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        image = torch.cat(images, dim=1)
         t = image.shape[1]
 
         def work(b: int) -> int:
