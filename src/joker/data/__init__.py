@@ -5,14 +5,20 @@ from joker.data.border import as_rows, check_rows
 from joker.data.checks import check_finite, check_floating, check_tensor
 from joker.data.distinct import distinct
 from joker.data.rows import HostRows, Rows, TensorRows
+from joker.data.schema import Column, Schema
+from joker.data.sources import Batch, Source, open_source
 from joker.data.sparse import SparseRows, sparse_rows
 from joker.data.targets import Targets, make_targets
 
 __all__ = [
     "ORDERS",
+    "Batch",
     "Blocks",
+    "Column",
     "HostRows",
     "Rows",
+    "Schema",
+    "Source",
     "SparseRows",
     "Targets",
     "TensorRows",
@@ -23,5 +29,6 @@ __all__ = [
     "check_tensor",
     "distinct",
     "make_targets",
+    "open_source",
     "sparse_rows",
 ]

@@ -1,0 +1,7 @@
+"""Tables on disk and in memory, read from front to back."""
+
+from joker.data.sources.base import Batch, Source
+from joker.data.sources.checks import check_values
+from joker.data.sources.open import open_source
+
+__all__ = ["Batch", "Source", "check_values", "open_source"]

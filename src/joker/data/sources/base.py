@@ -1,0 +1,80 @@
+"""A table that is read from front to back, a batch of rows at a time, as often as one likes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.data.schema import Schema
+from joker.data.sources.checks import check_values
+from joker.errors import InvalidParameter
+
+Matrix = Any  # an ndarray or a scipy.sparse.csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A run of rows of a source."""
+
+    x: Matrix  # (k, width), an array or a csr_array
+    y: NDArray[Any] | None  # (k,) numbers or text, or (k, t)
+    first: int  # the number of its first row in the source, counted from 0
+
+    def __len__(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def dense(self) -> NDArray[Any]:  # (k, width)
+        """The inputs as an array, whichever way they are kept."""
+        return self.x if isinstance(self.x, np.ndarray) else np.asarray(self.x.toarray())
+
+
+class Source(ABC):
+    """A table whose rows are read in order and in bounded memory.
+
+    Write a subclass for data of your own: it sets the four attributes and has one method.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it, for example the path of a file.
+    schema : Schema
+        Names and kinds of the columns.
+    dtype : numpy.dtype
+        The type in which inputs are handed out: uint8, int16, float16, float32 or float64.
+    rows : int or None
+        How many there are; None where only reading them all tells.
+    """
+
+    name: str
+    schema: Schema
+    dtype: np.dtype[Any]
+    rows: int | None
+
+    @abstractmethod
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """Return all rows from the first to the last, in batches of at most ``rows`` and of at least one."""
+
+
+class CheckedSource(Source):
+    """A source whose batches are refused where a value is not finite."""
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        if not isinstance(rows, Integral) or rows < 1:
+            raise InvalidParameter(f"rows must be a whole number of at least 1; got {rows!r}. Use 10000.")
+        return self._checked(int(rows))
+
+    @abstractmethod
+    def read(self, rows: int) -> Iterator[Batch]:
+        """Return the batches as they are."""
+
+    def _checked(self, rows: int) -> Iterator[Batch]:
+        for batch in self.read(rows):
+            check_values(batch.x, batch.y, batch.first, self.schema, self.name)
+            yield batch

@@ -1,0 +1,71 @@
+"""The sentences for values, rows and columns that cannot be used."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.data.schema import Schema
+from joker.errors import InvalidData
+
+
+def check_values(
+    x: Any,  # (k, width), an array or a csr_array
+    y: NDArray[Any] | None,  # (k,) or (k, t)
+    first: int,
+    schema: Schema,
+    source: str,
+) -> None:
+    """Refuse NaN and infinite values, naming the first by its row and column."""
+    values = x if isinstance(x, np.ndarray) else x.data
+    if not _finite(values):
+        row, column, value = _first_of(x)
+        refuse_value(source, value, first + row, schema.names[column])
+    if y is not None and not _finite(y):
+        row, column, value = _first_of(y.reshape(len(y), -1))
+        refuse_value(source, value, first + row, schema.target or "y")
+
+
+def refuse_value(source: str, value: object, row: int, column: str) -> NoReturn:
+    """Raise the error for a value that is not finite."""
+    raise InvalidData(
+        f"{source}: values must be finite; found {value} at row {row}, column {column!r}. Leave such rows out, or "
+        "replace such values, for example by the median of the column."
+    )
+
+
+def refuse_missing(source: str, row: int, column: str) -> NoReturn:
+    """Raise the error for a value that is not there."""
+    raise InvalidData(
+        f"{source}: no value may be missing; one is at row {row}, column {column!r}. Leave such rows out, or fill the "
+        "gaps, for example with the median of the column."
+    )
+
+
+def refuse_text(source: str, value: object, row: int, column: str) -> NoReturn:
+    """Raise the error for text in a column of numbers."""
+    raise InvalidData(
+        f"{source}: inputs must be numbers; found {value!r} at row {row}, column {column!r}. Use "
+        'categories="one-hot" where a whole column is text, choose others with columns=, or correct the value.'
+    )
+
+
+def refuse_empty(source: str, found: str) -> NoReturn:
+    """Raise the error for a table without rows or columns."""
+    raise InvalidData(f"{source}: a table must have at least one row and one input; {found}. Add data.")
+
+
+def _finite(values: NDArray[Any]) -> bool:
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+
+def _first_of(x: Any) -> tuple[int, int, object]:
+    """Return row, column and value of the first entry that is not finite."""
+    if isinstance(x, np.ndarray):
+        row, column = np.argwhere(~np.isfinite(x))[0]
+        return int(row), int(column), x[row, column]
+    entry = int(np.flatnonzero(~np.isfinite(x.data))[0])
+    row = int(np.searchsorted(x.indptr, entry, side="right")) - 1
+    return row, int(x.indices[entry]), x.data[entry]

@@ -1,0 +1,241 @@
+"""Delimited text: what is written is what is read, in batches of any size; the rest gets a sentence."""
+
+import bz2
+import csv
+import gzip
+import lzma
+
+import numpy as np
+import pytest
+
+from joker.data import Column, Schema, open_source
+from joker.data.sources.csv import BLOCK
+from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
+
+PACKED = {"": lambda raw: raw, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def write(path, text):
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def read(source, rows=7):
+    """All rows at once, and the law of the numbers of the first rows."""
+    found, count = [], 0
+    for batch in source.batches(rows):
+        assert batch.first == count
+        assert 1 <= len(batch) <= rows
+        assert batch.x.dtype == source.dtype
+        assert batch.x.shape == (len(batch), source.schema.width)
+        found.append(batch)
+        count += len(batch)
+    y = None if found[0].y is None else np.concatenate([batch.y for batch in found])
+    return np.concatenate([batch.x for batch in found]), y
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("header", [True, False])
+def test_numbers_come_back(tmp_path, rng, suffix, delimiter, header):
+    x = rng.normal(size=(50, 4)).astype(np.float32)
+    lines = [delimiter.join(map(repr, map(float, row))) for row in x]
+    text = "\n".join([delimiter.join("abcd"), *lines] if header else lines)
+    path = write(tmp_path / f"t.csv{suffix}", PACKED[suffix](text.encode()))
+    source = open_source(path, target=2)
+    got, y = read(source)
+    np.testing.assert_array_equal(got, x[:, [0, 1, 3]])
+    np.testing.assert_array_equal(y.astype(np.float32), x[:, 2])
+    assert source.schema.names == (("a", "b", "d") if header else ("x0", "x1", "x3"))
+    assert source.schema.target == ("c" if header else "x2")
+    np.testing.assert_array_equal(read(source, 50)[0], got)  # again, and otherwise cut
+
+
+def test_float64_on_request(tmp_path):
+    path = write(tmp_path / "t.csv", "a,y\n0.1,0.2\n")
+    assert read(open_source(path, target="y", dtype="float64"))[0][0, 0] == 0.1
+    assert read(open_source(path, target="y"))[1][0] == 0.2  # a target always has all its digits
+
+
+def test_quoted_text_may_hold_delimiters_and_lines(tmp_path):
+    rows = [["name, of it", "y"], ["1", "a,b"], ["2", 'say "x"'], ["3", "two\nlines"]]
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    source = open_source(tmp_path / "t.csv", target="y")
+    x, y = read(source)
+    assert x.ravel().tolist() == [1, 2, 3]
+    assert y.tolist() == ["a,b", 'say "x"', "two\nlines"]
+    assert source.schema == Schema((Column("name, of it"),), "y", text_target=True)
+
+
+def test_a_quoted_line_break_may_fall_between_blocks(tmp_path):
+    path = write(tmp_path / "t.csv", "v,y\n" + '1.5,"two\nlines"\n' * (BLOCK // 8))
+    source = open_source(path, target="y")
+    count = 0
+    for batch in source.batches(10_000):
+        assert set(batch.y) == {"two\nlines"}
+        count += len(batch)
+    assert count == BLOCK // 8
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("a,b\n1,2\n", True),
+        ("1,2\n3,4\n", False),
+        ("0,1,label\n0.5,0.5,3\n", True),  # names that are numbers, but one
+        ("1,red\n2,blue\n", False),
+        (",a\n0,1\n", True),  # an index that pandas wrote
+        ("name,kind\nx,y\n", True),
+        ("1,,2\n3,4,5\n", False),
+        ("1\n2\n", False),
+        ("\n\na\n2\n", True),
+        ("\ufeffa,b\n1,2\n", True),
+    ],
+)
+def test_a_header_is_told_from_a_row(tmp_path, text, named):
+    from joker.data.sources.text import find_layout
+
+    layout = find_layout(tmp_path, text.encode(), "auto", None)
+    assert layout.named is named
+    rest = text.encode()[layout.offset :].decode()
+    assert rest.strip() == text.strip().partition("\n")[2].strip() if named else rest.strip("\ufeff") == text
+
+
+def test_the_user_has_the_last_word_on_the_header(tmp_path):
+    path = write(tmp_path / "t.csv", "1,2\n3,4\n")
+    assert open_source(path, header=True).schema.names == ("1", "2")
+    assert len(read(open_source(path, header=False))[0]) == 2
+    with pytest.raises(InvalidParameter, match="header must be"):
+        open_source(path, header="yes")
+
+
+def test_one_hot(tmp_path):
+    path = write(tmp_path / "t.csv", "n,colour,y\n" + "1,red,0\n2,blue,1\n3,red,0\n" * 10)
+    source = open_source(path, target="y", categories="one-hot")
+    assert source.schema.names == ("n", "colour=blue", "colour=red")
+    np.testing.assert_array_equal(read(source)[0][:3], [[1, 0, 1], [2, 1, 0], [3, 0, 1]])
+
+
+def test_a_schema_gives_the_same_columns(tmp_path):
+    schema = Schema((Column("n"), Column("colour", ("blue", "red"))), "y")
+    path = write(tmp_path / "t.csv", "colour,id,n\nblue,7,3\n")
+    source = open_source(path, schema=schema)
+    x, y = read(source)
+    assert x.tolist() == [[3, 1, 0]]
+    assert y is None
+    assert source.schema == schema
+    bad = write(tmp_path / "u.csv", "colour,n\nblue,3\ngreen,4\n")
+    with pytest.raises(InvalidData, match=r"levels of the training data, 'blue', 'red'; found 'green' at row 1\."):
+        read(open_source(bad, schema=schema))
+
+
+def test_a_header_mismatch_names_both_sides(tmp_path):
+    path = write(tmp_path / "t.csv", "a,c,d\n1,2,3\n")
+    with pytest.raises(InvalidData, match=r"missing: 'b'; unknown: 'c', 'd'\. Rename"):
+        open_source(path, schema=Schema.numbers("ab", "y"))
+
+
+def test_files_without_names_go_by_order(tmp_path):
+    trained = write(tmp_path / "t.csv", "1,10,20\n0,30,40\n")
+    schema = open_source(trained, target=0).schema
+    assert read(open_source(trained, schema=schema))[1].tolist() == [1, 0]
+    assert read(open_source(write(tmp_path / "u.csv", "5,6\n7,8\n"), schema=schema))[0].tolist() == [[5, 6], [7, 8]]
+    with pytest.raises(InvalidData, match="2 inputs; the file has 1 columns without names"):
+        open_source(write(tmp_path / "v.csv", "5\n7\n"), schema=schema)
+
+
+def test_columns_are_chosen_and_ordered(tmp_path):
+    path = write(tmp_path / "t.csv", "a,b,c,word\n1,2,3,x\n")
+    assert read(open_source(path, target="a", columns=["c", 1]))[0].tolist() == [[3, 2]]
+    for columns in (["a", "b"], ["b", "b"], []):
+        with pytest.raises(InvalidParameter, match="columns must name at least one column"):
+            open_source(path, target="a", columns=columns)
+    with pytest.raises(InvalidParameter, match="list of names"):
+        open_source(path, columns="b")
+    with pytest.raises(InvalidParameter, match="with a schema"):
+        open_source(path, columns=["b"], schema=Schema.numbers("ab"))
+
+
+def test_true_and_false_are_numbers(tmp_path):
+    path = write(tmp_path / "t.csv", "a,y\ntrue,1\nfalse,2\n")
+    assert read(open_source(path, target="y"))[0].tolist() == [[1], [0]]
+
+
+BAD = [
+    ("a,b\n1,2\n3,nan\n", InvalidData, r"no value may be missing; one is at row 1, column 'b'"),
+    ("a,b\n1,2\n,4\n", InvalidData, r"no value may be missing; one is at row 1, column 'a'"),
+    ("a,b\n1,2\n3,?\n", InvalidData, r"missing; one is at row 1, column 'b'"),
+    ("a,b\n1,2\n3,inf\n", InvalidData, r"finite; found inf at row 1, column 'b'"),
+    ("a,b\n1,2\n3,1e300\n", InvalidData, r"finite; found inf at row 1, column 'b'"),
+    ("a,b\n1,2\n\n3,red\n", InvalidData, r"numbers; found 'red' at row 1, column 'b'\. Use categories="),
+    ("a,b\n1,2\n3\n", InvalidData, r"every row must have 2 fields; row 1 has 1"),
+    ("", InvalidData, r"at least one row and one input; the file is empty"),
+    ("\n \n", InvalidData, r"the file is empty"),
+    ("a,b\n", InvalidData, r"a header and no rows"),
+    ("a,a\n1,2\n", InvalidData, r"names of columns must differ; 'a'"),
+    ('a,b\n1,2\n"3,4\n5,6', InvalidData, r"every row must have 2 fields; row 1 has 1"),
+    (b"\xff\xfe1\x00,\x002\x00\n\x00" * 9, InvalidFile, r"must be text in UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("text", "error", "sentence"), BAD)
+def test_a_bad_file_gets_a_sentence(tmp_path, text, error, sentence):
+    with pytest.raises(error, match=sentence):
+        read(open_source(write(tmp_path / "t.csv", text)))
+
+
+def test_a_bad_target_gets_a_sentence(tmp_path):
+    path = write(tmp_path / "t.csv", "age,price\n1,2\n2,\n")
+    with pytest.raises(UnknownName, match=r"columns 'age', 'price'; got 'prize'\. Did you mean 'price'\?"):
+        open_source(path, target="prize")
+    with pytest.raises(InvalidData, match="missing; one is at row 1, column 'price'"):
+        read(open_source(path, target="price"))
+
+
+def test_bad_arguments_get_a_sentence(tmp_path):
+    path = write(tmp_path / "t.csv", "a,b\n1,2\n")
+    with pytest.raises(MissingFile, match=r"there is no .*gone\.csv"):
+        open_source(tmp_path / "gone.csv")
+    with pytest.raises(InvalidFile, match=r"suffix .* got 't\.doc'"):
+        open_source(write(tmp_path / "t.doc", "a"))
+    with pytest.raises(UnknownName, match="categories must be one of"):
+        open_source(path, categories="onehot")
+    with pytest.raises(InvalidParameter, match="dtype must be float32, float64"):
+        open_source(path, dtype="int8")
+    with pytest.raises(InvalidParameter, match="rows must be a whole number"):
+        open_source(path).batches(0)
+
+
+def test_a_stray_word_does_not_make_a_category(tmp_path):
+    path = write(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 30 + "x,2\n")
+    with pytest.raises(InvalidData, match="found 'x' at row 30, column 'a'"):
+        open_source(path, categories="one-hot")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_text_beyond_the_head_names_its_row(tmp_path, first):
+    rows = BLOCK // 4 + 100
+    path = write(tmp_path / "t.csv", "a,b\n" + "1,2\n" * rows + "3,red\n")
+    with pytest.raises(InvalidData, match=f"'red' at row {rows}, column 'b'"):
+        for _ in open_source(path, target="a", categories="one-hot" if first else "refuse").batches(10**6):
+            pass
+
+
+def test_too_many_levels_are_refused(tmp_path):
+    path = write(tmp_path / "t.csv", "a,b\n" + "".join(f"1,w{i}\n" for i in range(1001)))
+    with pytest.raises(InvalidData, match="at most 1000 levels; column 'b' has more"):
+        open_source(path, categories="one-hot")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_a_truncated_file_is_refused(tmp_path, rng, suffix):
+    text = "\n".join(map(str, rng.normal(size=20_000)))
+    raw = PACKED[suffix](text.encode())
+    path = write(tmp_path / f"t.csv{suffix}", raw[: len(raw) // 2])
+    with pytest.raises(InvalidFile, match="must be whole; its compressed data end early"):
+        for _ in open_source(path).batches(10_000):
+            pass
+    noise = write(tmp_path / f"u.csv{suffix}", b"no such thing")
+    with pytest.raises(InvalidFile, match="must be"):
+        open_source(noise)
