@@ -9,7 +9,7 @@ from torch import Tensor
 
 from joker import features as feature_maps
 from joker import kernels, losses
-from joker.data import Blocks, Rows, Targets, check_floating, check_rows, check_tensor, make_targets
+from joker.data import Blocks, Rows, Targets, check_rows, check_tensor, make_targets
 from joker.errors import BudgetTooSmall, InvalidData, InvalidParameter
 from joker.features.constant import WithConstant as FeaturesWithConstant
 from joker.kernels import bandwidth as bandwidths
@@ -99,8 +99,7 @@ def prepare(
         )
     x = check_rows(x)
     check_tensor(y, "y")
-    check_floating(y, "y")
-    targets = make_targets(y.to(x.device, x.dtype), lam, weights)
+    targets = make_targets(y.to(x.device), lam, weights, x.dtype)
     if targets.n != len(x):
         raise InvalidData(
             f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong together."
@@ -142,7 +141,7 @@ def _draw(
 
 def _check_columns(loss: Loss, targets: Targets) -> None:
     """Refuse a loss with parameters for other columns than the targets have."""
-    width = loss.box(targets.y[:1, :1])[0].shape[1]
+    width = loss.box(targets.take(slice(1))[0][:, :1])[0].shape[1]
     if width not in (1, targets.t):
         raise InvalidData(
             f"a loss with {width} columns must have as many in y or lam; they have {targets.t}. "

@@ -8,7 +8,7 @@ import torch
 from peak_memory import peak_bytes
 
 from joker.data import check_finite, check_floating, check_rows, check_tensor
-from joker.data.checks import _CHECKED
+from joker.data.checks import CHECKED
 from joker.errors import InvalidData
 
 
@@ -101,7 +101,7 @@ def test_one_column_of_values_has_rows_alone():
 
 def test_the_last_rows_of_many_are_looked_at():
     """The check goes through the rows in runs: the row it names is counted from the first."""
-    n = _CHECKED // 2 + 7
+    n = CHECKED // 2 + 7
     x = torch.zeros(n, 2)
     check_finite(x, "X")
     x[n - 3, 1] = math.inf
@@ -115,7 +115,7 @@ def test_the_check_needs_little_memory():
 
 
 def test_rows_wider_than_a_run_are_checked():
-    x = torch.zeros(2, _CHECKED + 1)
+    x = torch.zeros(2, CHECKED + 1)
     x[1, -1] = math.nan
-    with pytest.raises(InvalidData, match=f"at row 1, column {_CHECKED}"):
+    with pytest.raises(InvalidData, match=f"at row 1, column {CHECKED}"):
         check_finite(x, "X")

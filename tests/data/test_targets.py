@@ -151,6 +151,16 @@ def test_what_cannot_be_used_is_refused(make, error, rule, found, remedy):
     assert remedy in message
 
 
+def test_signs_in_a_byte_are_those_in_a_float():
+    signs = torch.tensor([[1, -1], [-1, 1], [1, 1]], dtype=torch.int8)
+    small, large = (make_targets(y, [0.5, 2.0], torch.ones(3), torch.float64) for y in (signs, signs.double()))
+    assert small.y.dtype == torch.int8
+    for rows in (slice(1, 3), torch.tensor([2, 0])):
+        for mine, other in zip(small.take(rows), large.take(rows), strict=True):
+            assert torch.equal(mine, other)
+            assert mine.dtype == torch.float64
+
+
 def test_targets_are_frozen():
     with pytest.raises(AttributeError):
         Targets(Y[:, None], torch.ones(1)).lam = torch.ones(2)

@@ -4,7 +4,9 @@ from joker.data.blocks import ORDERS, Blocks
 from joker.data.border import as_rows, check_rows
 from joker.data.checks import check_finite, check_floating, check_tensor
 from joker.data.distinct import distinct
+from joker.data.moments import Moments, moments
 from joker.data.rows import HostRows, Rows, TensorRows
+from joker.data.scaling import ScaledRows, Scaling, scaled, scaling_of
 from joker.data.schema import Column, Schema
 from joker.data.sources import Batch, Source, open_source
 from joker.data.sparse import SparseRows, sparse_rows
@@ -16,7 +18,10 @@ __all__ = [
     "Blocks",
     "Column",
     "HostRows",
+    "Moments",
     "Rows",
+    "ScaledRows",
+    "Scaling",
     "Schema",
     "Source",
     "SparseRows",
@@ -29,6 +34,9 @@ __all__ = [
     "check_tensor",
     "distinct",
     "make_targets",
+    "moments",
     "open_source",
+    "scaled",
+    "scaling_of",
     "sparse_rows",
 ]

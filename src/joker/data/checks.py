@@ -7,7 +7,7 @@ from torch import Tensor
 
 from joker.errors import InvalidData
 
-_CHECKED = 2**20  # entries looked at in one go, so that the check needs little memory
+CHECKED = 2**20  # entries looked at in one go, so that the check needs little memory
 
 
 def check_tensor(x: object, what: str) -> None:
@@ -29,15 +29,15 @@ def check_floating(x: Tensor, what: str) -> None:
         )
 
 
-def check_finite(x: Tensor, what: str) -> None:
-    """Refuse NaN and infinite values, naming the first."""
-    step = max(1, _CHECKED // max(1, x[0].numel()))
+def check_finite(x: Tensor, what: str, first: int = 0) -> None:
+    """Refuse NaN and infinite values, naming the first; rows are counted from ``first``."""
+    step = max(1, CHECKED // max(1, x[:1].numel()))
     for start in range(0, len(x), step):
         bad = ~x[start : start + step].isfinite()
         if bool(bad.any()):
             place = bad.nonzero()[0].tolist()
             place[0] += start
-            refuse_value(what, float(x[tuple(place)]), place)
+            refuse_value(what, float(x[tuple(place)]), [place[0] + first, *place[1:]])
 
 
 def refuse_value(what: str, value: float, place: list[int]) -> None:

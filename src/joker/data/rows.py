@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from joker.data.checks import check_finite
+from joker.data.checks import CHECKED, check_finite
 from joker.runtime import Upload
 
 
@@ -44,6 +44,11 @@ class Rows(ABC):
     def row_bytes(self) -> int:
         """The bytes that handing out one more row of a slice takes: they count in a memory budget."""
 
+    @property
+    def shuffled(self) -> bool:
+        """Whether the rows are in random order as they are, so that a run of them is as good as a draw."""
+        return False
+
     @abstractmethod
     def take(
         self,
@@ -55,16 +60,22 @@ class Rows(ABC):
     def tile(self, rows: slice) -> Tensor:  # (k, d)
         """Return a run of rows: a view where there is something to view."""
 
-    @abstractmethod
+    def expect(self, rows: slice) -> None:
+        """Be told of the run that is asked for next: rows on a disk can be fetched meanwhile."""
+
     def check(self, what: str) -> None:
         """Refuse NaN and infinite values, naming the first."""
+        n, d = self.shape
+        step = max(1, CHECKED // max(1, d))
+        for start in range(0, n, step):
+            check_finite(self.tile(slice(start, min(start + step, n))), what, start)
 
     def some(
         self,
         rows: Tensor,  # (k,)
     ) -> Rows:
         """Return the rows of these numbers as rows of their own; nothing is copied yet."""
-        return SomeRows(self, rows)
+        return SomeRows(self, rows.to(self.index_device))
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -75,9 +86,10 @@ class Rows(ABC):
 
 @dataclass(frozen=True, eq=False)
 class TensorRows(Rows):
-    """Rows that lie in memory as one dense tensor."""
+    """Rows that lie in memory as one dense tensor, of any type: they are cast when they are handed out."""
 
     x: Tensor  # (n, d)
+    floating: torch.dtype | None = None  # None: that of x
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,7 +98,7 @@ class TensorRows(Rows):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.x.dtype
+        return self.floating or self.x.dtype
 
     @property
     def device(self) -> torch.device:
@@ -94,20 +106,22 @@ class TensorRows(Rows):
 
     @property
     def row_bytes(self) -> int:
-        return 0  # a tile is a view
+        if self.x.dtype == self.dtype and self.x.is_contiguous():
+            return 0  # a tile is a view
+        return self.shape[1] * (self.dtype.itemsize + self.x.element_size())
 
     def take(
         self,
         rows: Tensor,  # (b,)
     ) -> Tensor:  # (b, d)
-        return self.x[rows]
+        return self.x[rows].to(self.dtype).contiguous()
 
     def tile(self, rows: slice) -> Tensor:  # (k, d)
-        return self.x[rows]
+        return self.x[rows].to(self.dtype).contiguous()
 
     def check(self, what: str) -> None:
-        if len(self):
-            check_finite(self.x, what)
+        if self.x.is_floating_point():  # else there is nothing that is not finite
+            super().check(what)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +170,7 @@ class HostRows(Rows):
         return self.upload(part.shape, part.dtype, lambda out: out.copy_(part)).to(self.dtype)
 
     def check(self, what: str) -> None:
-        if len(self) and self.x.is_floating_point():
-            check_finite(self.x, what)
+        TensorRows(self.x, self.floating).check(what)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +178,7 @@ class SomeRows(Rows):
     """Some rows of others, by their numbers."""
 
     whole: Rows
-    rows: Tensor  # (k,)
+    rows: Tensor  # (k,), where the others want them
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -178,6 +191,10 @@ class SomeRows(Rows):
     @property
     def device(self) -> torch.device:
         return self.whole.device
+
+    @property
+    def index_device(self) -> torch.device:
+        return self.rows.device
 
     @property
     def row_bytes(self) -> int:

@@ -19,7 +19,7 @@ class Targets:
     Whatever all columns share is stored once, with a width of 1.
     """
 
-    y: Tensor  # (n, 1) or (n, t)
+    y: Tensor  # (n, 1) or (n, t): in the type of lam, or int8 where they are signs
     lam: Tensor  # (1,) or (t,)
     weights: Tensor | None = None  # (n, 1) or (n, t)
 
@@ -35,8 +35,8 @@ class Targets:
         return max(self.y.shape[1], self.lam.shape[0], width)
 
     def take(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """Targets and factors c = w / λ of some rows; columns that agree come as one."""
-        y = self.y[rows]
+        """Targets and factors c = w / λ of some rows, in the type of λ; columns that agree come as one."""
+        y = self.y[rows].to(self.lam.dtype)
         if self.weights is None:
             return y, (1 / self.lam).expand(len(y), -1)
         return y, self.weights[rows] / self.lam
@@ -46,15 +46,23 @@ def make_targets(
     y: Tensor,  # (n,) or (n, t)
     lam: float | Sequence[float] | Tensor,
     weights: Tensor | None = None,  # (n,) or (n, t)
+    dtype: torch.dtype | None = None,
 ) -> Targets:
-    """Check targets, λ and weights and line up their columns."""
+    """Check targets, λ and weights and line up their columns.
+
+    All are to be computed with in ``dtype``, by default that of y. Targets in int8, such as the signs −1 and 1 of
+    many classes, stay so and are cast as they are used.
+    """
     check_tensor(y, "y")
-    check_floating(y, "y")
+    if y.dtype != torch.int8:
+        check_floating(y, "y")
+        y = y.to(dtype or y.dtype)
     if y.dim() not in (1, 2) or y.numel() == 0:
         raise InvalidData(f"y must be (n,) or (n, t) with n and t at least 1; got shape {tuple(y.shape)}. Reshape it.")
     check_finite(y, "y")
     y = y.detach()[:, None] if y.dim() == 1 else y.detach()
-    targets = Targets(y, _penalties(lam, y), None if weights is None else _weights(weights, y))
+    like = y.new_empty(0, dtype=dtype or (torch.float32 if y.dtype == torch.int8 else y.dtype))
+    targets = Targets(y, _penalties(lam, like), None if weights is None else _weights(weights, like, len(y)))
     widths = {y.shape[1], len(targets.lam), 1 if targets.weights is None else targets.weights.shape[1]} - {1}
     if len(widths) > 1:
         raise InvalidData(
@@ -69,14 +77,14 @@ def make_targets(
     return targets
 
 
-def _penalties(lam: float | Sequence[float] | Tensor, y: Tensor) -> Tensor:
+def _penalties(lam: float | Sequence[float] | Tensor, like: Tensor) -> Tensor:
     try:
-        values = torch.as_tensor(lam, dtype=torch.float64).detach().reshape(-1).to(y)
+        values = torch.as_tensor(lam, dtype=torch.float64).detach().reshape(-1).to(like)
     except (TypeError, ValueError, RuntimeError):  # no number, or not numbers all through
-        values = y.new_zeros(1)
+        values = like.new_zeros(1)
     usable = (values > 0) & values.isfinite() & (1 / values).isfinite()
     if len(values) == 0 or not bool(usable.all()):
-        kind = str(y.dtype).removeprefix("torch.")
+        kind = str(like.dtype).removeprefix("torch.")
         raise InvalidParameter(
             f"lam must be positive and finite, also when rounded to {kind}; got lam={lam!r}. "
             "Use a small positive value such as 1e-3."
@@ -84,14 +92,14 @@ def _penalties(lam: float | Sequence[float] | Tensor, y: Tensor) -> Tensor:
     return values
 
 
-def _weights(weights: Tensor, y: Tensor) -> Tensor:
+def _weights(weights: Tensor, like: Tensor, n: int) -> Tensor:
     check_tensor(weights, "weights")
-    if weights.dim() not in (1, 2) or len(weights) != len(y):
+    if weights.dim() not in (1, 2) or len(weights) != n:
         raise InvalidData(
-            f"weights must have one entry for each of the {len(y)} rows; got shape {tuple(weights.shape)}. "
+            f"weights must have one entry for each of the {n} rows; got shape {tuple(weights.shape)}. "
             "Give one weight a row, or one a row and column."
         )
-    weights = (weights[:, None] if weights.dim() == 1 else weights).detach().to(y)
+    weights = (weights[:, None] if weights.dim() == 1 else weights).detach().to(like)
     check_finite(weights, "weights")
     if bool((weights < 0).any()):
         raise InvalidData(f"weights must be at least 0; found {float(weights.min()):g}. Use 0 to leave a row out.")

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from joker import kernels
 from joker.callbacks import Callback, Result, Run, descend
-from joker.data import Rows
+from joker.data import Rows, Scaling, scaling_of
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import parameters
-from joker.estimators.inputs import as_array, dense_row_bytes, rows_of
+from joker.estimators.inputs import KEPT, as_array, dense_row_bytes, rows_of
 from joker.estimators.notebook import NotebookView
 from joker.estimators.path import Path
 from joker.estimators.relay import CallbackSupportMixin, Relay
@@ -36,7 +36,7 @@ from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.solvers import Settings
 from joker.training import Training, prepare
 
-FLOATS = [np.float64, np.float32]
+AT_ONCE = 2**18  # targets that are moved in one go
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -55,6 +55,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     averaging: bool = True
     momentum: bool = False
     fit_intercept: bool = True
+    standardize: bool = False
     early_stopping: bool | str | Scorer = False
     validation_fraction: float = 0.1
     warm_start: bool = False
@@ -126,7 +127,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Checked rows, targets and weights as a fitted estimator codes and weighs them."""
         raise NotImplementedError
 
-    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:  # (n, t)
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         """The targets as a user gave them."""
         raise NotImplementedError
 
@@ -140,7 +141,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         """Check arrays, sparse matrices, frames or tensors as scikit-learn does."""
-        return validate_data(self, as_array(X), as_array(y), dtype=FLOATS, accept_sparse="csr", **checks)
+        return validate_data(self, as_array(X), as_array(y), dtype=KEPT, accept_sparse="csr", **checks)
 
     def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
@@ -153,6 +154,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             sample, held = sample.hold_out(parameters.fraction(self.validation_fraction), strata, seed)
         self._constant = parameters.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
+        self._standardize(sample)
         training = self._training(sample, lams, seed, place)
         self.bandwidth_ = training.kernel.bandwidth
         marks = Marks.of(sample, lams, training) if self.warm_start else None
@@ -178,7 +180,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _forget(self) -> Warm | None:
         """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
-        self.__dict__.pop("path_", None)
+        for name in ("path_", "mean_", "scale_"):
+            self.__dict__.pop(name, None)
         before = self.__dict__.pop("_warm", None)
         return before if parameters.flag("warm_start", self.warm_start) else None
 
@@ -199,11 +202,12 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         memory = parameters.memory(self.memory, place)
         block_size = parameters.block_size(self.block_size, n, dense_row_bytes(sample.x), memory)
         one_block = isinstance(block_size, Integral) and block_size >= n
-        # A copy: the machine keeps it, and what becomes of the user's array must not change the machine.
         dtype, mixed = parameters.precision(self.precision, self.dtype, one_block, place)
-        x = rows_of(sample.x, dtype, place, copy=True)
-        w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
         kernel = kernels.get(self.kernel)
+        m = parameters.n_features(self.n_features, self.features, kernel, n, d)
+        # The kernel itself needs a copy: the machine keeps it, and the user may change the array.
+        x = rows_of(sample.x, dtype, place, copy=m is None, scaling=self._scaling)
+        w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
         return prepare(
             x,
             self._columns(sample.y, len(lams), x),
@@ -212,7 +216,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             weights=w,
             kernel=kernel,
             bandwidth=parameters.sigma(self.bandwidth, self.kernel, kernel, x, w, seed),
-            n_features=parameters.n_features(self.n_features, self.features, kernel, n, d),
+            n_features=m,
             features=self.features,
             intercept=self._constant,
             memory=memory,
@@ -228,9 +232,29 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             ),
         )
 
-    def _columns(self, y: NDArray[np.float64], repeats: int, like: Tensor | Rows) -> Tensor:
-        """The targets of all columns, or the one column that all share."""
-        columns = torch.as_tensor(y - self._offset).to(like.device, like.dtype)
+    @property
+    def _scaling(self) -> Scaling | None:
+        """What inputs are moved and divided by, where they are."""
+        if not hasattr(self, "mean_"):
+            return None
+        return Scaling(torch.from_numpy(self.mean_), torch.from_numpy(self.scale_))
+
+    def _standardize(self, sample: Sample) -> None:
+        """Take the figures of the rows to train on, in one pass."""
+        if parameters.flag("standardize", self.standardize):
+            w = None if sample.w is None else torch.from_numpy(sample.w)
+            found = scaling_of(rows_of(sample.x, torch.float64, torch.device("cpu"), copy=False), w)
+            self.mean_, self.scale_ = found.mean.numpy(), found.deviation.numpy()
+
+    def _columns(self, y: NDArray[Any], repeats: int, like: Tensor | Rows) -> Tensor:
+        """The targets of all columns, or the one column that all share; signs stay in int8."""
+        if y.dtype == np.int8:
+            columns = torch.from_numpy(y).to(like.device)
+        else:
+            columns = torch.empty(y.shape, dtype=like.dtype)
+            for start in range(0, len(y), AT_ONCE):
+                columns[start : start + AT_ONCE] = torch.from_numpy(y[start : start + AT_ONCE] - self._offset)
+            columns = columns.to(like.device)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
     def _become(self, result: Result, lams: list[float], i: int, t: int) -> Self:
@@ -251,7 +275,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
         place = machine.constant.device
-        return machine.predict(rows_of(x, machine.dtype, place, copy=False), parameters.memory(self.memory, place))
+        rows = rows_of(x, machine.dtype, place, copy=False, scaling=self._scaling)
+        return machine.predict(rows, parameters.memory(self.memory, place))
 
     def _decide(self, X: Any) -> NDArray[Any]:  # (n, t)
         """The prediction function of each column, for rows as a user gives them."""

@@ -16,7 +16,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from joker import kernels
-from joker.data import Rows
+from joker.data import Rows, Scaling, scaling_of
 from joker.errors import InvalidData
 from joker.estimators import parameters
 from joker.estimators.base import KernelEstimator
@@ -51,6 +51,8 @@ class Bench:
         Which rows are trained on, and which are scored on.
     unit : float
         What a candidate calls λ = 1, for a kernel with k(x, x) = 1.
+    scaling : Scaling, optional
+        The figures of all rows, where inputs are to be standardised.
     tell : callable, optional
         Gets each trial as an entry of the table.
     """
@@ -62,6 +64,7 @@ class Bench:
     w: NDArray[np.float64] | None  # (n,)
     splits: list[Split]
     unit: float
+    scaling: Scaling | None = None
     tell: Callable[[dict[str, Any]], object] | None = None
 
     def family(
@@ -161,7 +164,7 @@ class Bench:
 
     def _rows(self, x: Any) -> Rows:
         wide = torch.float64 if x.dtype == np.float64 else torch.float32
-        return rows_of(x, wide, torch.device("cpu"), copy=False)
+        return rows_of(x, wide, torch.device("cpu"), copy=False, scaling=self.scaling)
 
 
 def make_bench(
@@ -189,7 +192,15 @@ def make_bench(
             "Add rows, or fit an estimator."
         )
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
-    return Bench(quick, score, x, y, w, make_splits(counted, codes, random), unit_of_penalty(model, y, w), tell)
+    splits, unit = make_splits(counted, codes, random), unit_of_penalty(model, y, w)
+    return Bench(quick, score, x, y, w, splits, unit, _scaling(model, x, w), tell)
+
+
+def _scaling(model: KernelEstimator, x: Any, w: NDArray[np.float64] | None) -> Scaling | None:
+    if not parameters.flag("standardize", model.standardize):
+        return None
+    rows = rows_of(x, torch.float64, torch.device("cpu"), copy=False)
+    return scaling_of(rows, None if w is None else torch.from_numpy(w))
 
 
 def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 
 from joker import losses
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.estimators.base import KernelEstimator, check_pair, check_weights
+from joker.estimators.base import AT_ONCE, KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
 from joker.estimators.inputs import as_array, place_of
 from joker.estimators.relay import with_callbacks
@@ -58,9 +58,10 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         place = place_of(X, self.device)
         X, y = self._check_rows(X, column_or_1d(check_labels(as_array(y)), warn=True))
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise InvalidData(f"y must have at least two classes; got one class, {self.classes_[0]!r}. Add rows.")
+        codes = codes_of(y, self.classes_)
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
         held = None
         if eval_set is not None:
@@ -88,17 +89,17 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
-    def _signs(self, codes: NDArray[np.intp]) -> NDArray[np.float64]:  # (n, t)
+    def _signs(self, codes: NDArray[Any]) -> NDArray[np.int8]:  # (n, t)
         """1 for the class of a column and −1 for the others."""
         classes = np.arange(len(self.classes_))
         columns = classes[1:] if len(classes) == 2 else classes
-        return np.where(codes[:, None] == columns, 1.0, -1.0)
+        return np.where(codes[:, None] == columns, np.int8(1), np.int8(-1))
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         codes = self._codes(y)
         return Sample(X, self._signs(codes), weigh(self.class_weight, self.classes_, codes, w))
 
-    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return self._classes_of(y)  # the signs of a class are largest where it is
 
     def _classes_of(self, f: NDArray[Any]) -> NDArray[Any]:  # (n, t)
@@ -106,10 +107,18 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         found: NDArray[Any] = self.classes_[codes]
         return found
 
-    def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
+    def _codes(self, y: NDArray[Any]) -> NDArray[Any]:
         if len(odd := np.setdiff1d(y, self.classes_)):
             raise InvalidData(f"y of eval_set must have classes of y only; found {odd[0]!r}. Leave such rows out.")
-        return np.searchsorted(self.classes_, y)
+        return codes_of(y, self.classes_)
+
+
+def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
+    """The place of each label among the sorted classes, in the smallest type that holds it."""
+    codes = np.empty(len(y), dtype=np.min_scalar_type(len(classes)))
+    for start in range(0, len(y), AT_ONCE):
+        codes[start : start + AT_ONCE] = np.searchsorted(classes, y[start : start + AT_ONCE])
+    return codes
 
 
 def check_labels(y: Any) -> Any:
@@ -125,7 +134,7 @@ def check_labels(y: Any) -> Any:
 def weigh(
     class_weight: ClassWeight,
     classes: NDArray[Any],
-    codes: NDArray[np.intp],  # (n,)
+    codes: NDArray[Any],  # (n,)
     w: NDArray[np.float64] | None,  # (n,)
 ) -> NDArray[np.float64] | None:
     """Return the weight of each row, its class's included."""

@@ -39,6 +39,10 @@ fit_intercept : bool
     Whether to add an intercept: the weight of a feature that is always 1, penalised by λ/2 times its
     square like every other weight. A regressor first moves the targets by their weighted mean, so that
     a large offset costs nothing.
+standardize : bool
+    Whether to take each input as its z-score, by the mean and deviation of the rows that are trained on, weighted as
+    they are. Rows are scaled as they are handed out, without a second copy, and ``predict`` takes them raw.
+    An input that does not vary there counts for nothing. ``bandwidth`` is then in units of the deviation.
 early_stopping : bool, str or callable
     Whether to stop when a score on held-out rows has not risen for three epochs, and to return the model of the
     best epoch (and of the best λ of a path). True is minus the mean loss; else the name of a scikit-learn
@@ -79,6 +83,8 @@ coef_ : ndarray of shape (m,) or (t, m)
     θ, with features or the linear kernel.
 intercept_ : float or ndarray of shape (t,)
     The intercept; 0 without one.
+mean_, scale_ : ndarray of shape (d,)
+    With ``standardize`` the mean and the deviation of each input; a deviation of 0 marks one that does not vary.
 lam_, bandwidth_ : float
     λ and σ of the model.
 gap_ : float

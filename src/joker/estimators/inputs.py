@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from joker.data import HostRows, Rows, SparseRows, TensorRows, as_rows, sparse_rows
+from joker.data import HostRows, Rows, Scaling, SparseRows, TensorRows, as_rows, scaled, sparse_rows
 from joker.runtime import Upload, free_bytes, parse_device
 
 HALF = 0.5  # of what is free on a card: larger X stays on the host and is copied block by block
+FLOATS = [np.float64, np.float32]
+# Types that are kept as they are and cast as rows are handed out; what is none of them becomes the first.
+KEPT = [*FLOATS, np.float16, np.uint8, np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of an array or a CSR matrix, which is not copied."""
+
+    whole: Any  # (n, d)
+    rows: NDArray[np.intp]  # (k,)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and inputs."""
+        return len(self.rows), self.whole.shape[1]
+
+    @property
+    def dtype(self) -> Any:
+        """The type that the rows are kept in."""
+        return self.whole.dtype
 
 
 def as_array(data: Any) -> Any:
@@ -29,29 +53,71 @@ def place_of(X: Any, device: str | torch.device | None) -> torch.device:
     return X.device if device is None and isinstance(X, Tensor) else parse_device(device)
 
 
-def rows_of(x: Any, dtype: torch.dtype, device: torch.device, *, copy: bool) -> Rows:
-    """Rows of a checked array or CSR matrix; with ``copy`` what becomes of the user's data does not change them."""
+def rows_of(
+    x: Any,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    copy: bool,
+    scaling: Scaling | None = None,
+) -> Rows:
+    """Rows of a checked array or CSR matrix, or of a part of it, to be handed out in ``dtype``.
 
-    def tensor(part: Any, kind: torch.dtype | None = None) -> Tensor:
+    With ``copy`` what becomes of the user's data does not change them; else they are views where that is possible.
+    With ``scaling`` they are z-scores, made in float64 where the data are that.
+    """
+    if scaling is not None:
+        wide = torch.float64 if x.dtype == np.float64 else dtype
+        return scaled(rows_of(x, wide, device, copy=copy), scaling, dtype)
+    if isinstance(x, Part):
         if copy:
-            return torch.tensor(part, dtype=kind, device=device)
-        return torch.from_numpy(np.require(part, requirements="W")).to(device, kind)  # torch takes no read-only array
-
-    if not sp.issparse(x) and x.size * dtype.itemsize > HALF * free_bytes(device):
-        return HostRows(torch.tensor(x, dtype=dtype), Upload(device), dtype)
-    if sp.issparse(x):
-        return sparse_rows(tensor(x.indptr), tensor(x.indices), tensor(x.data, dtype), x.shape[1])
-    return TensorRows(tensor(x, dtype))
+            return rows_of(x.whole[x.rows], dtype, device, copy=False)
+        return rows_of(x.whole, dtype, device, copy=False).some(torch.from_numpy(x.rows))
+    return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy)
 
 
 def parts_of(x: Any) -> tuple[Any, ...]:
     """The arrays that an array or a CSR matrix consists of, without what SciPy remembers of them, and its shape."""
+    if isinstance(x, Part):
+        return (*parts_of(x.whole), x.rows)
     return (x.indptr, x.indices, x.data, x.shape) if sp.issparse(x) else (x,)
 
 
+def materialised(x: Any) -> Any:
+    """The data as an array or a CSR matrix: a part of it as a copy."""
+    return x.whole[x.rows] if isinstance(x, Part) else x
+
+
 def dense_row_bytes(x: Any) -> int:
-    """The bytes of a row that has to be made dense, at most; 0 where it is."""
-    return 8 * x.shape[1] if sp.issparse(x) else 0
+    """The bytes of a row that has to be made dense or to be cast, at most; 0 where it is handed out as it is."""
+    whole = x.whole if isinstance(x, Part) else x
+    return 8 * x.shape[1] if sp.issparse(whole) or x.dtype not in FLOATS else 0
+
+
+def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool) -> Rows:
+    """Rows in the type they have, or in ``dtype`` where that is smaller and they are copied anyway."""
+    kept = _tensor(x)
+    if copy or device.type != "cpu":
+        smaller = kept.element_size() < dtype.itemsize
+        if x.size * min(dtype.itemsize, kept.element_size()) > HALF * free_bytes(device):
+            return HostRows(kept.clone() if copy else kept, Upload(device), dtype)
+        kept = kept.to(device, kept.dtype if smaller else dtype, copy=copy).contiguous()
+    return TensorRows(kept, None if kept.dtype == dtype else dtype)
+
+
+def _sparse(x: Any, dtype: torch.dtype, device: torch.device, copy: bool) -> Rows:
+    starts, columns, values = (_tensor(part).to(device, copy=copy) for part in (x.indptr, x.indices, x.data))
+    return sparse_rows(starts, columns, values.to(dtype), x.shape[1])
+
+
+def _tensor(x: NDArray[Any]) -> Tensor:
+    """A view of an array; a copy where torch cannot view it, such as one that is turned around."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it here
+        try:
+            return torch.from_numpy(x)
+        except (TypeError, ValueError):
+            return torch.from_numpy(x.copy())
 
 
 def _matrix(rows: Rows) -> Any:

@@ -16,7 +16,7 @@ from joker import losses
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
-from joker.estimators.inputs import place_of
+from joker.estimators.inputs import FLOATS, place_of
 from joker.estimators.relay import with_callbacks
 from joker.estimators.sample import Sample
 from joker.losses import Loss
@@ -61,19 +61,19 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         """Return the prediction for each row of X, of the shape of y."""
         return self._shaped(self._decide(X))
 
-    def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:  # (n, t)
-        return y.reshape(len(y), -1).astype(np.float64)
+    def _coded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
+        y = y.reshape(len(y), -1)
+        return y if y.dtype in FLOATS else y.astype(np.float64)
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         return Sample(X, self._coded(y), w)
 
-    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return self._shaped(y)
 
     def _centre(self, sample: Sample) -> NDArray[np.float64]:
         # The intercept is penalised; moved to the mean, the targets need only a small one.
-        mean: NDArray[np.float64] = np.average(sample.y, axis=0, weights=sample.w)
-        return mean if self._constant else np.zeros_like(mean)
+        return sample.mean() if self._constant else super()._centre(sample)
 
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
         return columns[:, 0] if self._ravel else columns
@@ -329,7 +329,7 @@ class KernelQuantile(BaseRegressor):
         levels = [losses.Quantile(level).quantile for level in np.ravel(self.quantile)]  # each is checked
         return losses.Quantile(torch.tensor(levels * repeats, dtype=torch.float64, device=place))
 
-    def _coded(self, y: NDArray[Any]) -> NDArray[np.float64]:
+    def _coded(self, y: NDArray[Any]) -> NDArray[Any]:
         coded = super()._coded(y)
         if not self._several:
             return coded
@@ -340,5 +340,5 @@ class KernelQuantile(BaseRegressor):
         self._ravel = False
         return np.tile(coded, (1, len(self._levels)))
 
-    def _decoded(self, y: NDArray[np.float64]) -> NDArray[Any]:
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return y[:, 0] if self._several else super()._decoded(y)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from joker.callbacks import Callback, Run
+from joker.estimators.inputs import materialised
 
 __all__ = ["CallbackSupportMixin", "Relay", "with_callbacks"]
 
@@ -53,7 +54,7 @@ class Relay(Callback):
         self.model = model
         plain = sample.w is None or getattr(model, "class_weight", None) is not None  # such weights are not the user's
         self.data = {
-            "X": sample.x,
+            "X": lambda: materialised(sample.x),
             "y": lambda: model._decoded(sample.y),
             "metadata": None if plain else {"sample_weight": sample.w},
         }

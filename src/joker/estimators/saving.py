@@ -56,6 +56,8 @@ FITTED = {
     "lam": "lam_",
     "bandwidth": "bandwidth_",
     "intercept": "intercept_",
+    "mean": "mean_",
+    "scale": "scale_",
     "gap": "gap_",
     "n_iter": "n_iter_",
     "history": "history_",

@@ -91,7 +91,7 @@ def mean_losses(
     f: Tensor,  # (n, t · repeats)
 ) -> list[float]:
     """Return the weighted mean of the loss for each λ."""
-    y = model._columns(held.y, repeats, f)
+    y = model._columns(held.y, repeats, f).to(f.dtype)
     loss = model._loss_of_columns(repeats, f.device)
     means = np.average(loss.value(y.expand_as(f), f).numpy(), axis=0, weights=held.w)
     return [float(mean) for mean in means.reshape(repeats, -1).mean(axis=1)]

@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
-from joker.estimators.base import FLOATS, KernelEstimator, check_weights
+from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.bench import LEAST_ROWS, make_bench
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.inputs import as_array, place_of
+from joker.estimators.inputs import KEPT, as_array, place_of
 from joker.estimators.regression import KernelRidge
 from joker.estimators.search import Search, sizes
 from joker.estimators.trials import Tuned
@@ -121,7 +121,7 @@ def tune(
     """
     started = time.perf_counter()
     clock = _deadline(max_time, started)
-    x = check_array(as_array(X), accept_sparse="csr", dtype=FLOATS, input_name="X", estimator="tune")
+    x = check_array(as_array(X), accept_sparse="csr", dtype=KEPT, input_name="X", estimator="tune")
     model = _estimator(estimator, task, as_array(y))
     labels = _labels(as_array(y), is_classifier(model))
     check_consistent_length(x, labels)

@@ -47,8 +47,8 @@ class Problem:
         if (form := self.loss.device_form) is None:
             return None
         name, *numbers = form
-        y, t = self.targets.y, self.targets.t
+        like, t = self.targets.lam, self.targets.t
         rows = [
-            torch.as_tensor(v).to(y).expand(t) for v in (*numbers, self.loss.lower, self.loss.upper, self.loss.kink)
+            torch.as_tensor(v).to(like).expand(t) for v in (*numbers, self.loss.lower, self.loss.upper, self.loss.kink)
         ]
         return Dual(name, self.loss.frame.task == "classification", self.loss.kink != 0, torch.stack(rows))
