@@ -46,7 +46,7 @@ class Blocks:
 
     @cached_property
     def permutation(self) -> Tensor:  # (n,)
-        """The rows in the order in which blocks are cut from them: as small numbers as will do, and the same in each."""
+        """The rows in the order in which blocks are cut from them, in the smaller type that holds them."""
         small = torch.int32 if self.n <= torch.iinfo(torch.int32).max else torch.int64
         return torch.randperm(self.n, generator=generator(self.seed, "blocks"), dtype=small)
 

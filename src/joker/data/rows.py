@@ -60,7 +60,7 @@ class Rows(ABC):
     def tile(self, rows: slice) -> Tensor:  # (k, d)
         """Return a run of rows: a view where there is something to view."""
 
-    def expect(self, rows: slice) -> None:
+    def expect(self, rows: slice) -> None:  # noqa: B027  # most have nothing to fetch
         """Be told of the run that is asked for next: rows on a disk can be fetched meanwhile."""
 
     def check(self, what: str) -> None:
