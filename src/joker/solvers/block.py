@@ -6,8 +6,10 @@ Minimises over the rows of a block, with ``f`` the prediction at the point ``a``
 
 The model takes psi'' at the current point; for a quadratic loss it is exact. The region
 is a ball of the maximum norm, so that ball and box together are a box again, which
-:mod:`joker.solvers.free_set` knows how to search. A free quadratic loss (ridge) needs
-no search: its linear system is solved by a Cholesky factorisation.
+:mod:`joker.solvers.free_set` knows how to search. Where no wall can hold a
+solution, :mod:`joker.solvers.conjugate` does with less: for losses with a barrier, whose step is clamped afterwards,
+and for free ones. A free quadratic loss (ridge) is a linear system: a column or two are solved by Cholesky
+factorisations, more by conjugate gradients with one inverse for all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.ops import block_search
 from joker.runtime import all_true, places
+from joker.solvers.conjugate import Between, Diagonal, Preconditioner, descend
 from joker.solvers.free_set import Box, Minimum, minimise
 from joker.solvers.splitting import STEPS, Splitting
 
@@ -31,8 +34,10 @@ SHRINK, GROW = 0.25, 2.0
 DIRECT = 2  # Cholesky factors, above which a search over all columns at once is cheaper
 HALVINGS = 10  # of a step whose model was poor
 NEAR = 0.1  # share of the distance to a barrier that a step must leave
-FEW = 8  # products of each column that come before a factorisation, and
-SHARED, KINKED = 160, 32  # of all together, without a kink and with one: more take longer than to factorise
+FEW = 6  # products of each column that come before a factorisation, or
+ALONE, KINKED = 96, 32  # of a single column, without a kink and with one; the more share it, the sooner it pays
+CLAMPED = 0.1  # share of a model's decrease that a step clamped to the walls must keep
+WALLED, FREE = 0.5, 0.2  # shares of the target that a search may leave: without walls a smaller one costs little
 FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
 
 
@@ -133,6 +138,7 @@ class _Search:
         self.change = torch.zeros_like(a[0], dtype=torch.float64)
         self.radius = torch.full_like(a[0], torch.inf)
         self.splitting: Splitting | None = None
+        self.between: Between | None = None
         self.factor = self._factorise() if loss.quadratic and loss.unbounded and self._factors() <= DIRECT else None
         self.norm = self._gradient_norm()
         if not loss.quadratic:
@@ -166,8 +172,7 @@ class _Search:
     def advance(self) -> None:
         """Build one model and take one step, in every column that is not done."""
         g, h = self._gradient(), torch.where(self.fixed, 1.0, self.loss.psi_curvature(self.y, self.x))
-        new, Kd = self._search(g, h) if self.factor is None else self._solve(self.factor, g)
-        d = new - self.x
+        d, Kd = self._direction(g, h)
         promised = _dot(d, g + 0.5 * (Kd + h * d)) + self._kink(d)
         change = self._change(g, d, Kd)
         kept = torch.where(promised < 0, change / promised, 0.0)
@@ -236,24 +241,58 @@ class _Search:
         grown = torch.where((kept > GOOD) & touched, GROW * self.radius, self.radius)
         self.radius = torch.where(kept < POOR, shrunk, grown)
 
-    def _search(self, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Minimise the model over box and ball by free-set conjugate gradients."""
-        low, high, x = self.low, self.high, self.x
-        if self.loss.barrier:
-            low, high = low + NEAR * (x - low), high - NEAR * (high - x)
-        box = Box(torch.maximum(low, x - self.radius), torch.minimum(high, x + self.radius), self.loss.kink)
-        tolerance = 0.5 * self.target
+    def _direction(self, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """A step to the minimum of the model, or near it, and its product with K."""
+        if self.factor is not None:
+            return self._solve(self.factor, g)
+        walled = self.loss.kink != 0 or not (self.loss.barrier or self.loss.unbounded)
+        tolerance = (WALLED if walled else FREE) * self.target
         if not self.loss.quadratic:
             tolerance = torch.maximum(tolerance, FORCING * self.norm)
         tolerance = torch.where(self.done, torch.inf, tolerance)
-        found = self._minimise(h, g, x, box, tolerance)
+        return self._search(g, h, tolerance) if walled else self._descend(g, h, tolerance)
+
+    def _descend(self, g: Tensor, h: Tensor, tolerance: Tensor) -> tuple[Tensor, Tensor]:
+        """Minimise the model as if there were no walls; then clamp, since a barrier keeps its solution off them."""
+        rows, gradient = h.T.contiguous(), g.T.contiguous()
+        found = descend(self._preconditioner(rows), rows, gradient, tolerance, self.settings.max_products)
+        self.products = self.products + found.products + (~self.done).long()
+        s = found.s.T
+        if self.loss.quadratic:
+            return s, self.K @ s
+        box = self._region()
+        d = torch.clamp(self.x + s, box.low, box.high) - self.x
+        Kd = self.K @ d
+        poor = ~(_dot(d, g + 0.5 * (Kd + h * d)) <= 0.5 * CLAMPED * _dot(g, s)) & ~self.done
+        if all_true(~poor):
+            return d, Kd
+        other, Kother = self._search(g, h, torch.where(poor, tolerance, torch.inf))
+        return torch.where(poor, other, d), torch.where(poor, Kother, Kd)
+
+    def _preconditioner(self, h: Tensor) -> Preconditioner:  # (t, b)
+        """One inverse for all columns of a quadratic loss, where the same rows can move in all of them."""
+        free = (~self.fixed).T.to(h)
+        if self.loss.quadratic and self.between is None and all_true(free.amin(0) == free.amax(0)):
+            self.between = Between(self.K, h, free[0])
+        return self.between or Diagonal(self.K, h, free.contiguous())
+
+    def _region(self) -> Box:
+        """Where a step may end: in the box and the ball, and off a barrier."""
+        low, high, x = self.low, self.high, self.x
+        if self.loss.barrier:
+            low, high = low + NEAR * (x - low), high - NEAR * (high - x)
+        return Box(torch.maximum(low, x - self.radius), torch.minimum(high, x + self.radius), self.loss.kink)
+
+    def _search(self, g: Tensor, h: Tensor, tolerance: Tensor) -> tuple[Tensor, Tensor]:
+        """Minimise the model over box and ball by free-set conjugate gradients."""
+        found = self._minimise(h, g, self.x, self._region(), tolerance)
         self.products = self.products + found.products
-        return self._clamp(found.x), found.Ks
+        return self._clamp(found.x) - self.x, found.Ks
 
     def _minimise(self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor) -> Minimum:
         """Conjugate gradients, at first a few: columns that need more are brought near by a splitting."""
         # A kink is a wall in the middle of the box: met ever again, it leaves little to conjugate directions.
-        limit, few = self.settings.max_products, max(FEW, (KINKED if box.kink else SHARED) // x.shape[1])
+        limit, few = self.settings.max_products, max(FEW, (KINKED if box.kink else ALONE) // x.shape[1] ** 2)
         if limit <= few + STEPS:
             return minimise(self.K, h, g, x, box, tolerance, limit)
         first = minimise(self.K, h, g, x, box, tolerance, few)
@@ -290,7 +329,9 @@ class _Search:
         h = torch.where(free > 0, self.loss.psi_curvature(y, a).T, 1.0)
         # A little more diagonal than asked for keeps a singular block positive; the refinement undoes it.
         h = h + torch.finfo(h.dtype).eps * self.K.diagonal().sum()
-        factor: Tensor = torch.linalg.cholesky_ex(self.K * free[:, :, None] * free[:, None, :] + torch.diag_embed(h))[0]
+        shifted = self.K * free[:, :, None] * free[:, None, :]
+        shifted.diagonal(dim1=1, dim2=2).add_(h)
+        factor: Tensor = torch.linalg.cholesky_ex(shifted)[0]
         return factor
 
     def _solve(self, factor: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
@@ -299,7 +340,7 @@ class _Search:
         d = -torch.cholesky_solve(right, factor)
         d = torch.where(self.fixed | self.done, 0.0, d[0] if factor.shape[0] == 1 else d[:, :, 0].T)
         self.products = self.products + (~self.done).long()
-        return self.x + d, self.K @ d
+        return d, self.K @ d
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
