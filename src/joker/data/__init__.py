@@ -10,6 +10,7 @@ from joker.data.scaling import ScaledRows, Scaling, scaled, scaling_of
 from joker.data.schema import Column, Schema
 from joker.data.sources import Batch, Source, open_source
 from joker.data.sparse import SparseRows, sparse_rows
+from joker.data.store import Labels, Store, StoreRows, convert, open_store
 from joker.data.targets import Targets, make_targets
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Blocks",
     "Column",
     "HostRows",
+    "Labels",
     "Moments",
     "Rows",
     "ScaledRows",
@@ -25,6 +27,8 @@ __all__ = [
     "Schema",
     "Source",
     "SparseRows",
+    "Store",
+    "StoreRows",
     "Targets",
     "TensorRows",
     "as_rows",
@@ -32,10 +36,12 @@ __all__ = [
     "check_floating",
     "check_rows",
     "check_tensor",
+    "convert",
     "distinct",
     "make_targets",
     "moments",
     "open_source",
+    "open_store",
     "scaled",
     "scaling_of",
     "sparse_rows",

@@ -1,0 +1,7 @@
+"""Row stores: a table in one file, in random order, trained on from the disk."""
+
+from joker.data.store.convert import convert
+from joker.data.store.rows import StoreRows
+from joker.data.store.store import Labels, Store, open_store
+
+__all__ = ["Labels", "Store", "StoreRows", "convert", "open_store"]

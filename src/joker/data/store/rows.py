@@ -1,0 +1,119 @@
+"""Rows of a store: read from the file as they are asked for, and never mapped into memory.
+
+Mapped pages count as resident memory of the process; what is read here does not outlive its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from joker.data.rows import Rows
+from joker.data.store.file import RowFile, as_bytes
+from joker.data.store.header import Section
+from joker.runtime import Upload
+
+GAP = 2**13  # bytes between two rows that are read rather than skipped: a call costs as much
+WINDOW = 2**20  # bytes that are read in one go for rows that do not follow one another
+
+
+@dataclass(frozen=True, eq=False)
+class StoreRows(Rows):
+    """A run of the rows of a store, in random order as they are, cast where they are handed out."""
+
+    file: RowFile
+    section: Section
+    start: int
+    stop: int
+    floating: torch.dtype = torch.float32
+    upload: Upload = field(default_factory=lambda: Upload(torch.device("cpu")))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.stop - self.start, self.section.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.floating
+
+    @property
+    def stored(self) -> torch.dtype:
+        """The type in the file."""
+        return torch.from_numpy(np.empty(0, self.section.dtype)).dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.upload.device
+
+    @property
+    def index_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def row_bytes(self) -> int:
+        cast = 0 if self.stored == self.floating else self.floating.itemsize
+        return self.section.row_bytes + self.shape[1] * cast
+
+    @property
+    def shuffled(self) -> bool:
+        return True
+
+    def like(self, dtype: torch.dtype, device: torch.device) -> StoreRows:
+        """Return the same rows, handed out in another type or elsewhere."""
+        return replace(self, floating=dtype, upload=Upload(device))
+
+    def run(self, start: int, stop: int) -> StoreRows:
+        """Return the rows from one up to before another as rows of their own."""
+        return replace(self, start=self.start + start, stop=self.start + stop)
+
+    def take(
+        self,
+        rows: Tensor,  # (b,)
+    ) -> Tensor:  # (b, d)
+        numbers = rows.cpu().numpy()
+        return self._handed_out(len(numbers), lambda out: self._gather(out.numpy(), numbers))
+
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        start, stop, _ = rows.indices(len(self))
+        return self._handed_out(max(0, stop - start), lambda out: self._read(out.numpy(), start))
+
+    def expect(self, rows: slice) -> None:
+        start, stop, _ = rows.indices(len(self))
+        self.file.advise(max(0, stop - start) * self.section.row_bytes, self._place(start))
+
+    def check(self, what: str) -> None:
+        """Do nothing: no other values get into a store."""
+
+    def _handed_out(self, k: int, fill: Any) -> Tensor:
+        return self.upload((k, self.shape[1]), self.stored, fill).to(self.floating)
+
+    def _place(self, row: int) -> int:
+        return self.section.offset + (self.start + row) * self.section.row_bytes
+
+    def _read(self, out: NDArray[Any], start: int) -> None:
+        """Read as many rows as ``out`` has, from one on."""
+        if out.size:
+            self.file.fill(as_bytes(out), self._place(start))
+
+    def _gather(self, out: NDArray[Any], numbers: NDArray[np.int64]) -> None:
+        """Read the rows of these numbers, those near one another with one call."""
+        order = np.argsort(numbers, kind="stable")
+        for group in self._groups(numbers[order]):
+            places = order[group]
+            first, last = int(numbers[places[0]]), int(numbers[places[-1]])
+            buffer = np.empty((last - first + 1, self.shape[1]), self.section.dtype)
+            self._read(buffer, first)
+            out[places] = buffer[numbers[places] - first]
+
+    def _groups(self, numbers: NDArray[np.int64]) -> Iterator[slice]:
+        """Cut sorted numbers where a gap is wide, and at the borders of windows."""
+        far = np.diff(numbers) > max(1, GAP // self.section.row_bytes)
+        window = np.diff(numbers // max(1, WINDOW // self.section.row_bytes)) > 0
+        ends = [*(np.flatnonzero(far | window) + 1).tolist(), len(numbers)]
+        return (slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False) if stop > start)
