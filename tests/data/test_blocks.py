@@ -30,6 +30,18 @@ def test_every_row_is_in_one_block_of_even_size(n, size, seed):
     assert blocks.count == -(-n // size)  # no more blocks than needed
 
 
+@given(n=st.integers(1, 400), size=st.integers(1, 450))
+def test_rows_in_random_order_are_cut_into_runs(n, size):
+    runs, drawn = Blocks(n, size, shuffled=True), Blocks(n, size)
+    assert torch.cat([runs.rows(k) for k in range(runs.count)]).tolist() == list(range(n))
+    assert "permutation" not in vars(runs)  # nothing of size n is made
+    for blocks in (runs, drawn):
+        for k, stop in blocks.runs(3 * size):
+            numbers = torch.arange(n)[blocks.between(k, stop)] if blocks is runs else blocks.between(k, stop)
+            assert torch.equal(numbers.long(), torch.cat([blocks.rows(j) for j in range(k, stop)]))
+    assert epoch(runs, 3) == epoch(drawn, 3)  # the order of visits is that of the seed all the same
+
+
 def test_blocks_are_drawn_at_random():
     """Rows sorted by class must not share a block: its solve would see one class alone."""
     blocks = Blocks(10_000, 100)

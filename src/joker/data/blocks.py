@@ -20,6 +20,8 @@ ORDERS = ("shuffled", "random", "cyclic")
 class Blocks:
     """n rows in blocks of at most ``size`` that differ in length by at most one.
 
+    Where the rows are ``shuffled`` as they are, a block is a run of them, and nothing of size n is kept.
+
     The order of an epoch depends on ``seed`` and the number of the epoch alone, so that
     a run can be continued from anywhere:
 
@@ -32,6 +34,7 @@ class Blocks:
     size: int
     seed: int = 0
     order: str = "shuffled"
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, Integral) or isinstance(self.size, bool) or self.size < 1:
@@ -56,7 +59,12 @@ class Blocks:
 
     def rows(self, k: int) -> Tensor:  # (b,)
         """The rows of block k."""
-        return self.permutation[slice(*self.span(k))].long()
+        return torch.arange(*self.span(k)) if self.shuffled else self.permutation[slice(*self.span(k))].long()
+
+    def between(self, k: int, stop: int) -> slice | Tensor:
+        """The rows of block k up to before block ``stop``, as one run where they are one."""
+        run = slice(self.span(k)[0], self.span(stop)[0])
+        return run if self.shuffled else self.permutation[run]
 
     def runs(self, rows: int) -> Iterator[tuple[int, int]]:
         """Runs of blocks, from one up to before another, of about ``rows`` rows in all."""

@@ -65,7 +65,8 @@ class Average:
         alpha, device = torch.empty_like(self.alpha), self.alpha.device
         lengths, kept = self.blocks.lengths().to(device), self._kept(self.seen)
         for k, stop in self.blocks.runs(AT_ONCE // self.alpha.shape[1]):
-            rows = self.blocks.permutation[self.blocks.span(k)[0] : self.blocks.span(stop)[0]].to(device).long()
+            rows = self.blocks.between(k, stop)
+            rows = rows if isinstance(rows, slice) else rows.to(device).long()
             share = kept[k:stop].repeat_interleave(lengths[k:stop])[:, None]
             alpha[rows] = torch.lerp(state.alpha[rows], self.alpha[rows], share) / weight
         return alpha, self.image / weight

@@ -46,7 +46,7 @@ class Descent:
 
     def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
         self.state, self.problem, self.settings = state, problem, settings
-        self.blocks = Blocks(len(state.x), settings.block_size, settings.seed, settings.order)
+        self.blocks = Blocks(len(state.x), settings.block_size, settings.seed, settings.order, state.x.shuffled)
         self.average = Average(state, self.blocks) if settings.averaging else None
         self.momentum = Momentum(state, self.blocks.count) if settings.momentum else None
         self.steps, self.seconds = 0, 0.0
@@ -55,7 +55,7 @@ class Descent:
         self.whole = True  # False when an error has left a block half visited
         device = state.alpha.device
         self.tally = Tally(device)
-        self._permutation = self.blocks.permutation.to(device)
+        self._permutation = None if self.blocks.shuffled else self.blocks.permutation.to(device)
         self._numbers = torch.arange(self.blocks.count, device=device)
         self._plan()
 
@@ -94,17 +94,25 @@ class Descent:
         """Visit one block."""
         self.whole = False
         k = self.blocks.visit(self.steps)
-        start, stop = self.blocks.span(k)
-        rows, x = self._permutation[start:stop], self.state.x
-        inputs = x[rows if x.index_device == rows.device else self.blocks.rows(k)]
+        rows, x = self._block(k)
         try:
-            self._visit(self._numbers[k : k + 1], rows, inputs)
+            self._visit(self._numbers[k : k + 1], rows, x)
         except OutOfMemory:  # nothing has moved yet: memory is taken before α and its image change
             self._make_room()
             self.step()
         else:
             self.steps += 1
             self.whole = True
+
+    def _block(self, k: int) -> tuple[Tensor, Tensor]:  # (b,), (b, d)
+        """The rows of block k and their inputs; those of the next block may be fetched meanwhile."""
+        run, x = slice(*self.blocks.span(k)), self.state.x
+        if self._permutation is None:
+            inputs = x[run]
+            x.expect(slice(*self.blocks.span(self.blocks.visit(self.steps + 1))))
+            return torch.arange(run.start, run.stop, device=self.state.alpha.device), inputs
+        rows = self._permutation[run]
+        return rows, x[rows if x.index_device == rows.device else self.blocks.rows(k)]
 
     def _plan(self) -> None:
         """Choose how a step is made; what was captured before is let go."""

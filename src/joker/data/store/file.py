@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -29,13 +30,14 @@ class RowFile:
         if not path.is_file():
             raise InvalidFile(f"path must name a file; {path} is none. Give the name of a row store.")
         self.path = path
-        self._file = path.open("rb", buffering=0)
+        self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self._lock = Lock()
+        weakref.finalize(self, os.close, self._handle)
 
     @property
     def size(self) -> int:
         """Its bytes."""
-        return os.fstat(self._file.fileno()).st_size
+        return os.fstat(self._handle).st_size
 
     def read(self, size: int, offset: int) -> bytes:
         """Return at most ``size`` bytes from a place on: fewer at the end."""
@@ -51,9 +53,8 @@ class RowFile:
         """Say that a piece is wanted soon: the system fetches it from the disk meanwhile, if it can."""
         if hasattr(os, "posix_fadvise"):
             for start in range(offset, offset + size, READAHEAD):
-                os.posix_fadvise(
-                    self._file.fileno(), start, min(READAHEAD, offset + size - start), os.POSIX_FADV_WILLNEED
-                )
+                length = min(READAHEAD, offset + size - start)
+                os.posix_fadvise(self._handle, start, length, os.POSIX_FADV_WILLNEED)
 
     def _fill(self, view: memoryview, offset: int) -> int:
         done = 0
@@ -63,10 +64,12 @@ class RowFile:
 
     def _read(self, view: memoryview, offset: int) -> int:
         if hasattr(os, "preadv"):
-            return os.preadv(self._file.fileno(), [view], offset)
+            return os.preadv(self._handle, [view], offset)
         with self._lock:  # Windows
-            self._file.seek(offset)
-            return self._file.readinto(view)
+            os.lseek(self._handle, offset, os.SEEK_SET)
+            data = os.read(self._handle, len(view))
+        view[: len(data)] = data
+        return len(data)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RowFile, (self.path,)

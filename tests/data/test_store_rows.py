@@ -1,0 +1,183 @@
+"""Rows are read from a store by run and by number, and a store that was changed is refused."""
+
+import copy
+import hashlib
+import os
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from store_sources import Table, numbered
+
+from joker.data import Store, StoreRows, convert, open_store
+from joker.data.store.file import RowFile
+from joker.data.store.header import PREAMBLE
+from joker.errors import InvalidFile, InvalidParameter, MissingFile
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return convert(Table(numbered(3000, 5), np.arange(3000) % 4), tmp_path_factory.mktemp("store") / "a.rows")
+
+
+@pytest.fixture(scope="module")
+def whole(store: Store) -> torch.Tensor:
+    return store.x[:]
+
+
+@given(data=st.data())
+def test_runs_and_numbers_give_the_rows_of_the_file(store: Store, whole: torch.Tensor, data: st.DataObject) -> None:
+    start, stop = sorted(data.draw(st.tuples(st.integers(0, 3000), st.integers(0, 3000))))
+    assert torch.equal(store.x[start:stop], whole[start:stop])
+    numbers = torch.tensor(data.draw(st.lists(st.integers(0, 2999), max_size=40)), dtype=torch.int64)
+    assert torch.equal(store.x[numbers], whole[numbers])
+    part = store.x.run(start, stop)
+    assert part.shape == (stop - start, 5)
+    assert torch.equal(part[:], whole[start:stop])
+    if stop > start:
+        inner = numbers % (stop - start)
+        assert torch.equal(part[inner], whole[start:stop][inner])
+        assert torch.equal(part.some(inner)[:], whole[start:stop][inner])
+
+
+def test_a_run_is_one_read_and_near_rows_few(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    fill = RowFile.fill
+    monkeypatch.setattr(RowFile, "fill", lambda self, view, at: (calls.append(len(view)), fill(self, view, at))[1])
+    store.x[100:612]
+    store.x[torch.arange(100, 612).flip(0)]
+    assert calls == [512 * 20, 512 * 20]
+    calls.clear()
+    store.x[torch.tensor([2900, 0, 1, 2, 2901])]
+    assert sorted(calls) == [40, 60]
+
+
+def test_types_and_bytes(tmp_path: Path) -> None:
+    rows = convert(Table(numbered(50, 4, np.uint8)), tmp_path / "u.rows").x
+    assert (rows.stored, rows.dtype, rows.row_bytes) == (torch.uint8, torch.float32, 4 * (1 + 4))
+    double = rows.like(torch.float64, torch.device("cpu"))
+    assert double[0:3].dtype == torch.float64
+    assert torch.equal(double[0:3].float(), rows[0:3])
+    assert double.row_bytes == 4 * (1 + 8)
+    assert convert(Table(numbered(50)), tmp_path / "f.rows").x.row_bytes == 3 * 4
+    assert rows.shuffled
+    rows.check("X")
+    rows.expect(slice(3, 9))
+
+
+def test_several_threads_read_at_once(store: Store, whole: torch.Tensor) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda k: torch.equal(store.x[k : k + 50], whole[k : k + 50]), range(0, 2900, 10)))
+    assert all(found)
+
+
+def test_what_takes_the_name_of_a_store_does_not_change_it(tmp_path: Path) -> None:
+    first = convert(Table(numbered(40)), tmp_path / "a.rows")
+    rows = first.x[:]
+    convert(Table(2 * numbered(40)), tmp_path / "a.rows")
+    assert torch.equal(first.x[:], rows)
+    (tmp_path / "a.rows").unlink()
+    assert torch.equal(first.x[:], rows)
+
+
+def test_rows_are_copied_and_pickled_by_their_path(store: Store, whole: torch.Tensor) -> None:
+    for again in (copy.deepcopy(store.x), pickle.loads(pickle.dumps(store.x))):
+        assert isinstance(again, StoreRows)
+        assert torch.equal(again[7:11], whole[7:11])
+
+
+def test_targets_without_a_column_are_asked_for(tmp_path: Path) -> None:
+    store = convert(Table(numbered(40)), tmp_path / "a.rows")
+    assert store.task is None
+    with pytest.raises(InvalidFile, match="has no targets"):
+        store.y  # noqa: B018
+
+
+def altered(source: Path, tmp_path: Path, change: Any) -> Path:
+    data = bytearray(source.read_bytes())
+    change(data)
+    path = tmp_path / "altered.rows"
+    path.write_bytes(data)
+    return path
+
+
+def flip(place: int) -> Any:
+    def change(data: bytearray) -> None:
+        data[place] ^= 1
+
+    return change
+
+
+def test_any_byte_that_counts_is_missed(store: Store, tmp_path: Path) -> None:
+    header = store.header
+    assert header.y is not None
+    places = [header.x.offset, header.x.end - 1, header.y.offset, header.y.end - 1, PREAMBLE.size + 5]
+    for place in places:
+        path = altered(store.path, tmp_path, flip(place))
+        with pytest.raises(InvalidFile, match=r"must match (its|their) checksum"):
+            open_store(path)
+    open_store(altered(store.path, tmp_path, flip(header.x.offset)), verify=False)  # read when it is needed
+    damaged = open_store(altered(store.path, tmp_path, flip(header.y.offset)), verify=False)
+    with pytest.raises(InvalidFile, match=r"those from [\d,]+ to [\d,]+ do not"):
+        damaged.verify()
+
+
+def resealed(old: bytes, new: bytes) -> Any:
+    """Change the document and its checksum, as another program might."""
+
+    def change(data: bytearray) -> None:
+        magic, version, length, _ = PREAMBLE.unpack(data[: PREAMBLE.size])
+        text = bytes(data[PREAMBLE.size : PREAMBLE.size + length])
+        assert old in text
+        assert len(old) == len(new)
+        text = text.replace(old, new, 1)
+        data[: PREAMBLE.size + length] = PREAMBLE.pack(magic, version, length, hashlib.sha256(text).digest()) + text
+
+    return change
+
+
+DAMAGE = [
+    (lambda data: data.clear(), "is none. Make one"),
+    (lambda data: data.__setitem__(slice(0, 5), b"PK345"), "is none. Make one"),
+    (lambda data: data.__delitem__(slice(len(data) - 9, None)), "9 B too little"),
+    (lambda data: data.extend(b"more"), "4 B too much"),
+    (lambda data: data.__setitem__(slice(8, 16), struct.pack("<Q", 2)), "newer joker .format 2.*Upgrade"),
+    (lambda data: data.__setitem__(slice(16, 24), struct.pack("<Q", 2**60)), "header of .* is damaged"),
+    (lambda data: data.__delitem__(slice(300, None)), "header of .* must match its checksum"),
+    (resealed(b'"<f4"', b'"<i4"'), "must describe rows that can be read"),
+    (resealed(b'"shape": [3000, 5]', b'"shape": [3000, 4]'), "must describe rows that can be read"),
+    (resealed(b'"shape": [3000, 5]', b'"shape": [-300, 5]'), "must describe rows that can be read"),
+    (resealed(b'"kind"', b'"kinb"'), "must describe rows that can be read"),
+    (resealed(b'"task": "cl', b'"task": "cL'), "must describe rows that can be read"),
+    (resealed(b'"c0"', b'"c1"'), "must describe rows that can be read"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), DAMAGE)
+def test_a_file_that_is_no_whole_store_is_refused(store: Store, tmp_path: Path, change: Any, sentence: str) -> None:
+    with pytest.raises(InvalidFile, match=sentence):
+        open_store(altered(store.path, tmp_path, change))
+
+
+def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingFile, match="there is nothing at"):
+        open_store(tmp_path / "none.rows")
+    with pytest.raises(InvalidFile, match="is none"):
+        open_store(tmp_path)
+    with pytest.raises(InvalidParameter, match="must be a str or a Path"):
+        open_store(3)  # type: ignore[arg-type]
+
+
+def test_a_file_that_becomes_shorter_is_told(tmp_path: Path) -> None:
+    store = convert(Table(numbered(4000)), tmp_path / "a.rows")
+    os.truncate(store.path, store.header.x.offset + 100)
+    with pytest.raises(InvalidFile, match="has become shorter"):
+        store.x[:]
