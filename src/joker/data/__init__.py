@@ -8,7 +8,7 @@ from joker.data.moments import Moments, moments
 from joker.data.rows import HostRows, Rows, TensorRows
 from joker.data.scaling import ScaledRows, Scaling, scaled, scaling_of
 from joker.data.schema import Column, Schema
-from joker.data.sources import Batch, Source, open_source
+from joker.data.sources import Batch, Source, as_source, open_source
 from joker.data.sparse import SparseRows, sparse_rows
 from joker.data.store import Labels, Store, StoreRows, convert, open_store
 from joker.data.targets import Targets, make_targets
@@ -32,6 +32,7 @@ __all__ = [
     "Targets",
     "TensorRows",
     "as_rows",
+    "as_source",
     "check_finite",
     "check_floating",
     "check_rows",

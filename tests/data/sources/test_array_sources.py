@@ -2,23 +2,12 @@
 
 import numpy as np
 import pytest
+from whole_source import read_whole
 
 from joker.data import Schema, open_source
 from joker.errors import InvalidData, InvalidFile
 
 STORED = ["uint8", "int16", "float16", "float32", "float64"]
-
-
-def read(source, rows=7):
-    found, count = [], 0
-    for batch in source.batches(rows):
-        assert batch.first == count
-        assert batch.x.dtype == source.dtype
-        found.append(batch)
-        count += len(batch)
-    assert count == source.rows
-    y = None if found[0].y is None else np.concatenate([batch.y for batch in found])
-    return np.concatenate([batch.x for batch in found]), y
 
 
 @pytest.fixture
@@ -31,7 +20,7 @@ def table(rng):
 def test_npy_keeps_its_type(tmp_path, table, dtype, order):
     np.save(tmp_path / "x.npy", np.asarray(table, dtype, order=order))
     source = open_source(tmp_path / "x.npy", target=-1)
-    x, y = read(source)
+    x, y = read_whole(source)
     assert source.dtype == dtype
     np.testing.assert_array_equal(x, table[:, :3])
     np.testing.assert_array_equal(y, table[:, 3])
@@ -46,7 +35,7 @@ def test_other_types_become_one_of_the_five(tmp_path, table, stored, handed):
     np.save(tmp_path / "x.npy", (table % 2).astype(stored))
     source = open_source(tmp_path / "x.npy")
     assert source.dtype == handed
-    np.testing.assert_array_equal(read(source)[0], table % 2)
+    np.testing.assert_array_equal(read_whole(source)[0], table % 2)
     assert open_source(tmp_path / "x.npy", dtype="float64").dtype == np.float64
 
 
@@ -54,14 +43,14 @@ def test_other_types_become_one_of_the_five(tmp_path, table, stored, handed):
 def test_images_are_flattened(tmp_path, rng, order):
     images = rng.integers(0, 256, (9, 3, 4, 2)).astype(np.uint8)
     np.save(tmp_path / "x.npy", np.asarray(images, order=order))
-    np.testing.assert_array_equal(read(open_source(tmp_path / "x.npy"), 4)[0], images.reshape(9, -1))
+    np.testing.assert_array_equal(read_whole(open_source(tmp_path / "x.npy"), 4)[0], images.reshape(9, -1))
 
 
 def test_a_target_of_its_own_file(tmp_path, table):
     np.save(tmp_path / "x.npy", table.astype(np.float32))
     np.save(tmp_path / "y.npy", table[:, 0].astype("U3"))
     source = open_source(tmp_path / "x.npy", target="y.npy")
-    assert read(source)[1].tolist() == table[:, 0].astype(str).tolist()
+    assert read_whole(source)[1].tolist() == table[:, 0].astype(str).tolist()
     assert source.schema.text_target
     np.save(tmp_path / "short.npy", table[:5, 0])
     with pytest.raises(InvalidData, match="as many rows as the inputs, 30"):
@@ -73,14 +62,14 @@ def test_a_bad_value_is_named(tmp_path, table):
     x[20, 2] = np.nan
     np.save(tmp_path / "x.npy", x)
     with pytest.raises(InvalidData, match="found nan at row 20, column 'x2'"):
-        read(open_source(tmp_path / "x.npy"))
+        read_whole(open_source(tmp_path / "x.npy"))
     with pytest.raises(InvalidData, match="found nan at row 20, column 'x2'"):
-        read(open_source(tmp_path / "x.npy", target=2))
+        read_whole(open_source(tmp_path / "x.npy", target=2))
 
 
 def test_another_width_is_refused(tmp_path, table):
     np.save(tmp_path / "x.npy", table.astype(np.float32))
-    assert read(open_source(tmp_path / "x.npy", schema=Schema.numbers("abcd")))[0].shape == (30, 4)
+    assert read_whole(open_source(tmp_path / "x.npy", schema=Schema.numbers("abcd")))[0].shape == (30, 4)
     with pytest.raises(InvalidData, match="5 inputs; the file has 4"):
         open_source(tmp_path / "x.npy", schema=Schema.numbers("abcde"))
 

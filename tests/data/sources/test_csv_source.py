@@ -7,9 +7,10 @@ import lzma
 
 import numpy as np
 import pytest
+from whole_source import read_whole
 
 from joker.data import Column, Schema, open_source
-from joker.data.sources.csv import BLOCK
+from joker.data.sources.text import BLOCK
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
 
 PACKED = {"": lambda raw: raw, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -18,20 +19,6 @@ PACKED = {"": lambda raw: raw, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz"
 def write(path, text):
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
-
-
-def read(source, rows=7):
-    """All rows at once, and the law of the numbers of the first rows."""
-    found, count = [], 0
-    for batch in source.batches(rows):
-        assert batch.first == count
-        assert 1 <= len(batch) <= rows
-        assert batch.x.dtype == source.dtype
-        assert batch.x.shape == (len(batch), source.schema.width)
-        found.append(batch)
-        count += len(batch)
-    y = None if found[0].y is None else np.concatenate([batch.y for batch in found])
-    return np.concatenate([batch.x for batch in found]), y
 
 
 @pytest.mark.parametrize("suffix", PACKED)
@@ -43,18 +30,18 @@ def test_numbers_come_back(tmp_path, rng, suffix, delimiter, header):
     text = "\n".join([delimiter.join("abcd"), *lines] if header else lines)
     path = write(tmp_path / f"t.csv{suffix}", PACKED[suffix](text.encode()))
     source = open_source(path, target=2)
-    got, y = read(source)
+    got, y = read_whole(source)
     np.testing.assert_array_equal(got, x[:, [0, 1, 3]])
     np.testing.assert_array_equal(y.astype(np.float32), x[:, 2])
     assert source.schema.names == (("a", "b", "d") if header else ("x0", "x1", "x3"))
     assert source.schema.target == ("c" if header else "x2")
-    np.testing.assert_array_equal(read(source, 50)[0], got)  # again, and otherwise cut
+    np.testing.assert_array_equal(read_whole(source, 50)[0], got)  # again, and otherwise cut
 
 
 def test_float64_on_request(tmp_path):
     path = write(tmp_path / "t.csv", "a,y\n0.1,0.2\n")
-    assert read(open_source(path, target="y", dtype="float64"))[0][0, 0] == 0.1
-    assert read(open_source(path, target="y"))[1][0] == 0.2  # a target always has all its digits
+    assert read_whole(open_source(path, target="y", dtype="float64"))[0][0, 0] == 0.1
+    assert read_whole(open_source(path, target="y"))[1][0] == 0.2  # a target always has all its digits
 
 
 def test_quoted_text_may_hold_delimiters_and_lines(tmp_path):
@@ -62,7 +49,7 @@ def test_quoted_text_may_hold_delimiters_and_lines(tmp_path):
     with (tmp_path / "t.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     source = open_source(tmp_path / "t.csv", target="y")
-    x, y = read(source)
+    x, y = read_whole(source)
     assert x.ravel().tolist() == [1, 2, 3]
     assert y.tolist() == ["a,b", 'say "x"', "two\nlines"]
     assert source.schema == Schema((Column("name, of it"),), "y", text_target=True)
@@ -105,7 +92,7 @@ def test_a_header_is_told_from_a_row(tmp_path, text, named):
 def test_the_user_has_the_last_word_on_the_header(tmp_path):
     path = write(tmp_path / "t.csv", "1,2\n3,4\n")
     assert open_source(path, header=True).schema.names == ("1", "2")
-    assert len(read(open_source(path, header=False))[0]) == 2
+    assert len(read_whole(open_source(path, header=False))[0]) == 2
     with pytest.raises(InvalidParameter, match="header must be"):
         open_source(path, header="yes")
 
@@ -114,20 +101,20 @@ def test_one_hot(tmp_path):
     path = write(tmp_path / "t.csv", "n,colour,y\n" + "1,red,0\n2,blue,1\n3,red,0\n" * 10)
     source = open_source(path, target="y", categories="one-hot")
     assert source.schema.names == ("n", "colour=blue", "colour=red")
-    np.testing.assert_array_equal(read(source)[0][:3], [[1, 0, 1], [2, 1, 0], [3, 0, 1]])
+    np.testing.assert_array_equal(read_whole(source)[0][:3], [[1, 0, 1], [2, 1, 0], [3, 0, 1]])
 
 
 def test_a_schema_gives_the_same_columns(tmp_path):
     schema = Schema((Column("n"), Column("colour", ("blue", "red"))), "y")
     path = write(tmp_path / "t.csv", "colour,id,n\nblue,7,3\n")
     source = open_source(path, schema=schema)
-    x, y = read(source)
+    x, y = read_whole(source)
     assert x.tolist() == [[3, 1, 0]]
     assert y is None
     assert source.schema == schema
     bad = write(tmp_path / "u.csv", "colour,n\nblue,3\ngreen,4\n")
     with pytest.raises(InvalidData, match=r"levels of the training data, 'blue', 'red'; found 'green' at row 1\."):
-        read(open_source(bad, schema=schema))
+        read_whole(open_source(bad, schema=schema))
 
 
 def test_a_header_mismatch_names_both_sides(tmp_path):
@@ -139,15 +126,16 @@ def test_a_header_mismatch_names_both_sides(tmp_path):
 def test_files_without_names_go_by_order(tmp_path):
     trained = write(tmp_path / "t.csv", "1,10,20\n0,30,40\n")
     schema = open_source(trained, target=0).schema
-    assert read(open_source(trained, schema=schema))[1].tolist() == [1, 0]
-    assert read(open_source(write(tmp_path / "u.csv", "5,6\n7,8\n"), schema=schema))[0].tolist() == [[5, 6], [7, 8]]
+    assert read_whole(open_source(trained, schema=schema))[1].tolist() == [1, 0]
+    bare = write(tmp_path / "u.csv", "5,6\n7,8\n")
+    assert read_whole(open_source(bare, schema=schema))[0].tolist() == [[5, 6], [7, 8]]
     with pytest.raises(InvalidData, match="2 inputs; the file has 1 columns without names"):
         open_source(write(tmp_path / "v.csv", "5\n7\n"), schema=schema)
 
 
 def test_columns_are_chosen_and_ordered(tmp_path):
     path = write(tmp_path / "t.csv", "a,b,c,word\n1,2,3,x\n")
-    assert read(open_source(path, target="a", columns=["c", 1]))[0].tolist() == [[3, 2]]
+    assert read_whole(open_source(path, target="a", columns=["c", 1]))[0].tolist() == [[3, 2]]
     for columns in (["a", "b"], ["b", "b"], []):
         with pytest.raises(InvalidParameter, match="columns must name at least one column"):
             open_source(path, target="a", columns=columns)
@@ -159,7 +147,7 @@ def test_columns_are_chosen_and_ordered(tmp_path):
 
 def test_true_and_false_are_numbers(tmp_path):
     path = write(tmp_path / "t.csv", "a,y\ntrue,1\nfalse,2\n")
-    assert read(open_source(path, target="y"))[0].tolist() == [[1], [0]]
+    assert read_whole(open_source(path, target="y"))[0].tolist() == [[1], [0]]
 
 
 BAD = [
@@ -182,7 +170,7 @@ BAD = [
 @pytest.mark.parametrize(("text", "error", "sentence"), BAD)
 def test_a_bad_file_gets_a_sentence(tmp_path, text, error, sentence):
     with pytest.raises(error, match=sentence):
-        read(open_source(write(tmp_path / "t.csv", text)))
+        read_whole(open_source(write(tmp_path / "t.csv", text)))
 
 
 def test_a_bad_target_gets_a_sentence(tmp_path):
@@ -190,7 +178,7 @@ def test_a_bad_target_gets_a_sentence(tmp_path):
     with pytest.raises(UnknownName, match=r"columns 'age', 'price'; got 'prize'\. Did you mean 'price'\?"):
         open_source(path, target="prize")
     with pytest.raises(InvalidData, match="missing; one is at row 1, column 'price'"):
-        read(open_source(path, target="price"))
+        read_whole(open_source(path, target="price"))
 
 
 def test_bad_arguments_get_a_sentence(tmp_path):

@@ -2,6 +2,7 @@
 
 from joker.data.sources.base import Batch, Source
 from joker.data.sources.checks import check_values
+from joker.data.sources.memory import as_source
 from joker.data.sources.open import open_source
 
-__all__ = ["Batch", "Source", "check_values", "open_source"]
+__all__ = ["Batch", "Source", "as_source", "check_values", "open_source"]

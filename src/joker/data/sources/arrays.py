@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from joker.data.schema import Schema, unnamed
 from joker.data.sources.base import Batch, CheckedSource
 from joker.data.sources.checks import refuse_empty
-from joker.data.sources.choice import Choice, Name, Table, choose
+from joker.data.sources.choice import Choice, Table, choose
 from joker.data.sources.types import handed_out
+from joker.data.sources.wish import Wish
 from joker.errors import InvalidData
 
 
@@ -62,29 +63,32 @@ class ArraySource(CheckedSource):
 
 
 def array_source(
-    name: str,
+    wish: Wish,
     x: Array,  # (n, d) or (n, ...)
-    y: Array | None,  # (n,) or (n, t)
+    y: Array | None = None,  # (n,) or (n, t)
     y_name: str = "y",
-    target: Name | None = None,
-    columns: Sequence[Name] | None = None,
-    schema: Schema | None = None,
-    dtype: np.dtype[Any] | None = None,
-    names: tuple[str, ...] | None = None,
 ) -> ArraySource:
-    """Return the source of an array of inputs; ``target`` names one of its columns where there is no ``y``."""
-    _check_inputs(name, x)
+    """Return the source of an array of inputs; without ``y`` the target is one of its columns, if there is one."""
+    wish.without("header", "delimiter")
+    _check_inputs(wish.name, x)
     if y is not None:
-        _check_target(name, x, y)
-    table = Table(name, names or unnamed(prod(x.shape[1:])), named=names is not None)
-    choice = choose(table, target, columns, schema)
-    if schema is not None and not schema.is_numeric:
-        raise InvalidData(f"{name}: an array cannot hold the categories of the training data. Use a table with names.")
-    if schema is None:
-        goal = y_name if y is not None else None if choice.target is None else table.names[choice.target]
-        text = y is not None and y.dtype.kind in "US"
-        schema = Schema.numbers([table.names[j] for j in choice.inputs], goal, text)
-    return ArraySource(name, schema, handed_out([x.dtype], dtype), x.shape[0], x, y, choice)
+        _check_target(wish.name, x, y)
+    table = Table(wish.name, unnamed(prod(x.shape[1:])), named=False)
+    choice = choose(table, wish.target if y is None else None, wish.columns, wish.schema)
+    schema = _schema(table, choice, y, y_name) if wish.schema is None else wish.schema
+    if not schema.is_numeric:
+        raise InvalidData(
+            f"{wish.name}: the columns must be those of the training data, which have categories; an array has none. "
+            "Use a table with names."
+        )
+    return ArraySource(wish.name, schema, handed_out([x.dtype], wish.dtype), x.shape[0], x, y, choice)
+
+
+def _schema(table: Table, choice: Choice, y: Array | None, y_name: str) -> Schema:
+    names = [table.names[j] for j in choice.inputs]
+    if y is not None:
+        return Schema.numbers(names, y_name, y.dtype.kind in "US")
+    return Schema.numbers(names, None if choice.target is None else table.names[choice.target])
 
 
 def _check_inputs(name: str, x: Array) -> None:

@@ -1,19 +1,19 @@
-"""From Arrow's columns to rows: numbers are cast, categories become 0/1 columns."""
+"""Arrow's columns as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from joker.data.schema import Column, Schema, listed
+from joker.data.schema import Column, Schema
 from joker.data.sources.base import Batch
 from joker.data.sources.checks import refuse_missing
-from joker.errors import InvalidData, MissingPackage
-
-MOST_LEVELS = 1000
+from joker.data.sources.encode import Levels, assemble, refuse_level
+from joker.errors import MissingPackage
 
 
 def need_pyarrow(source: str) -> Any:
@@ -23,123 +23,112 @@ def need_pyarrow(source: str) -> Any:
     except ImportError as error:
         raise MissingPackage(
             f"{source}: tables as text, Parquet or Arrow need pyarrow, which is not installed. "
-            "Run pip install joker[tables]."
+            "Run pip install 'joker[tables]'."
         ) from error
     return pyarrow
 
 
 def is_number(kind: Any) -> bool:
     """Whether a column of this Arrow type holds numbers; true and false are 1 and 0."""
-    types = need_pyarrow("").types
+    from pyarrow import types
+
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     return any(test(kind) for test in tests)
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a column of this Arrow type holds text, perhaps with a dictionary."""
-    types = need_pyarrow("").types
+    """Whether a column of this Arrow type holds text, or any values with a dictionary."""
+    from pyarrow import types
+
     tests = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
     return any(test(kind) for test in tests)
 
 
-def cut(batch: Any, rows: int) -> Iterator[Any]:
-    """Return a batch in parts of at most so many rows."""
-    for first in range(0, batch.num_rows, rows):
-        yield batch.slice(first, rows)
-
-
-def to_batch(
-    columns: list[Any],  # the inputs, then the target if there is one: Arrow arrays of k entries
+def to_batches(
+    record_batches: Iterable[Any],  # of the inputs, then of the target if it is read
+    rows: int,
     schema: Schema,
     dtype: np.dtype[Any],
-    first: int,
     source: str,
-    has_target: bool,
-) -> Batch:
-    """Return rows from Arrow's columns."""
-    inputs = columns[: len(schema.inputs)]
-    x = np.zeros((len(inputs[0]), schema.width), dtype)
-    place = 0
-    for column, values in zip(schema.inputs, inputs, strict=True):
-        _put(x[:, place : place + len(column.names)], column, values, first, source)
-        place += len(column.names)
-    y = _target(columns[-1], schema, first, source) if has_target else None
-    return Batch(x, y, first)
+) -> Iterator[Batch]:
+    """Return rows from Arrow's record batches, at most ``rows`` at a time."""
+    first = 0
+    for whole in record_batches:
+        for start in range(0, whole.num_rows, rows):
+            part = whole.slice(start, rows)
+            yield _batch(part.columns, schema, dtype, first, source)
+            first += part.num_rows
 
 
-def _put(out: NDArray[Any], column: Column, values: Any, first: int, source: str) -> None:
-    """Write a column, or the columns of a category's levels."""
+def with_levels(schema: Schema, names: Sequence[str], record_batches: Iterable[Any], source: str) -> Schema:
+    """Return a schema with the levels of the categories, which are read once under these names of the file."""
+    levels = [Levels(column.name, source) for column in schema.inputs if column.levels is not None]
+    first = 0
+    for batch in record_batches:
+        for each, name, values in zip(levels, names, batch.columns, strict=True):
+            check_present(values, first, name, source)
+            each.add(texts(values).unique().to_pylist())
+        first += batch.num_rows
+    known = {each.name: each.column for each in levels}
+    return replace(schema, inputs=tuple(known.get(column.name, column) for column in schema.inputs))
+
+
+def check_present(values: Any, first: int, column: str, source: str) -> None:
+    """Refuse missing values."""
+    if values.null_count:
+        refuse_missing(source, first + _first_null(values), column)
+
+
+def texts(values: Any) -> Any:
+    """Return an Arrow array of text, without a dictionary."""
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values.cast(pyarrow.string())
+
+
+def _batch(columns: list[Any], schema: Schema, dtype: np.dtype[Any], first: int, source: str) -> Batch:
+    inputs = [
+        _values(column, values, first, source) for column, values in zip(schema.inputs, columns, strict=False)
+    ]  # the target is not among the inputs
+    y = _target(columns[-1], schema, first, source) if len(columns) > len(inputs) else None
+    return Batch(assemble(schema, inputs, dtype), y, first)
+
+
+def _values(column: Column, values: Any, first: int, source: str) -> NDArray[Any]:  # (k,)
+    """Return the numbers of a column, or those of the levels of a category."""
     check_present(values, first, column.name, source)
-    if column.levels is None:
-        out[:, 0] = numbers(values)
-        return
-    codes = _codes(column, values, first, source)
-    out[np.arange(len(codes)), codes] = 1
+    return _numbers(values) if column.levels is None else _codes(column, column.levels, values, first, source)
 
 
-def numbers(values: Any) -> NDArray[Any]:  # (k,)
-    """Return an Arrow array of numbers as NumPy's."""
-    pyarrow = need_pyarrow("")
+def _numbers(values: Any) -> NDArray[Any]:  # (k,)
+    import pyarrow
+
     if pyarrow.types.is_decimal(values.type):
         values = values.cast(pyarrow.float64())
     out: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     return out
 
 
-def texts(values: Any) -> Any:
-    """Return an Arrow array of text without a dictionary."""
-    return values.cast(need_pyarrow("").string())
+def _codes(column: Column, levels: tuple[str, ...], values: Any, first: int, source: str) -> NDArray[Any]:  # (k,)
+    import pyarrow
+    from pyarrow import compute
 
-
-def check_present(values: Any, first: int, column: str, source: str) -> None:
-    """Refuse missing values; in text an empty field is one."""
-    if values.null_count:
-        refuse_missing(source, first + int(np.argmax(values.is_null().to_numpy(zero_copy_only=False))), column)
-
-
-def _codes(column: Column, values: Any, first: int, source: str) -> NDArray[Any]:  # (k,)
-    """Return the number of the level of each entry."""
-    import pyarrow.compute
-
-    pyarrow = need_pyarrow(source)
-    levels = column.levels or ()
-    found = pyarrow.compute.index_in(texts(values), value_set=pyarrow.array(levels, pyarrow.string()))
+    found = compute.index_in(texts(values), value_set=pyarrow.array(levels, pyarrow.string()))
     if found.null_count:
-        row = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
-        raise InvalidData(
-            f"{source}: column {column.name!r} must have the levels of the training data, {listed(levels)}; found "
-            f"{texts(values)[row].as_py()!r} at row {first + row}. Leave such rows out, or train with that level."
-        )
+        row = _first_null(found)
+        refuse_level(source, column, texts(values)[row].as_py(), first + row)
     codes: NDArray[Any] = found.to_numpy()
     return codes
 
 
 def _target(values: Any, schema: Schema, first: int, source: str) -> NDArray[Any]:  # (k,)
-    name = schema.target or "y"
-    check_present(values, first, name, source)
-    if not schema.text_target and is_number(values.type):
-        return numbers(values)
+    check_present(values, first, schema.target or "y", source)
+    if is_number(values.type) and not schema.text_target:
+        return _numbers(values)
     return np.array(texts(values).to_pylist(), dtype=np.str_)
 
 
-class Levels:
-    """The levels of a category, collected as its column goes by."""
-
-    def __init__(self, name: str, source: str) -> None:
-        self.name, self.source = name, source
-        self._found: set[str] = set()
-
-    def add(self, values: Any, first: int) -> None:
-        """Take note of the levels of more rows."""
-        check_present(values, first, self.name, self.source)
-        self._found.update(texts(values).unique().to_pylist())
-        if len(self._found) > MOST_LEVELS:
-            raise InvalidData(
-                f"{self.source}: a category may have at most {MOST_LEVELS} levels; column {self.name!r} has more. "
-                "Leave it out with columns=, or turn it into numbers."
-            )
-
-    @property
-    def column(self) -> Column:
-        """The column, its levels in alphabetical order."""
-        return Column(self.name, tuple(sorted(self._found)))
+def _first_null(values: Any) -> int:
+    return int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))

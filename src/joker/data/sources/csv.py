@@ -1,26 +1,26 @@
-"""Delimited text, through pyarrow's reader of streams."""
+"""Delimited text, through pyarrow's parser."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from joker.data.schema import Column, Schema
-from joker.data.sources.arrow import Levels, cut, is_number, need_pyarrow, to_batch
+from joker.data.sources.arrow import is_number, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
 from joker.data.sources.checks import refuse_text
-from joker.data.sources.choice import Choice, Name, Table, choose
-from joker.data.sources.text import Layout, find_layout, open_text, read_head, reading, reads_as_number
+from joker.data.sources.choice import Choice, Table, choose
+from joker.data.sources.text import Layout, blocks, find_layout, read_head, reads_as_number
 from joker.data.sources.types import TEXT
+from joker.data.sources.wish import Wish
 from joker.errors import InvalidData, InvalidFile
 
-BLOCK = 2**20  # bytes of text that are parsed at a time
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "#N/A", "<NA>")
 MOSTLY = 0.9  # of the entries at the head of a column that read as numbers make it a column of numbers
 BAD_VALUE = re.compile(r"CSV column #(\d+): Row #(\d+): CSV conversion error to [^:]+: invalid value '(.*)'", re.DOTALL)
@@ -40,62 +40,58 @@ class CsvSource(CheckedSource):
     kinds: Mapping[str, Any]  # Arrow types of the columns that are read: the inputs in order, perhaps the target
 
     def read(self, rows: int) -> Iterator[Batch]:
-        first = 0
-        has_target = len(self.kinds) > len(self.schema.inputs)
-        for whole in parsed(self.path, self.layout, self.kinds):
-            for part in cut(whole, rows):
-                yield to_batch(part.columns, self.schema, self.dtype, first, self.name, has_target)
-                first += part.num_rows
+        return to_batches(parsed(self.path, self.layout, self.kinds), rows, self.schema, self.dtype, self.name)
 
 
-def open_csv(
-    path: Path,
-    target: Name | None = None,
-    columns: Sequence[Name] | None = None,
-    header: bool | str = "auto",
-    one_hot: bool = False,
-    schema: Schema | None = None,
-    delimiter: str | None = None,
-    dtype: np.dtype[Any] | None = None,
-) -> CsvSource:
+def open_csv(wish: Wish) -> CsvSource:
     """Open a file of delimited text, compressed or not."""
-    need_pyarrow(str(path))
-    head = read_head(path)
-    layout = find_layout(path, head, header, delimiter)
-    choice = choose(Table(str(path), layout.names, layout.named), target, columns, schema)
+    wish.without("inputs")
+    need_pyarrow(wish.name)
+    head = read_head(wish.path)
+    layout = find_layout(wish.path, head, wish.header, wish.delimiter)
+    choice = choose(Table(wish.name, layout.names, layout.named), wish.target, wish.columns, wish.schema)
     found = _kinds_at_head(head, layout)
-    dtype = TEXT if dtype is None else dtype
-    if schema is None:
-        schema = _schema(layout, choice, found, one_hot)
+    dtype = TEXT if wish.dtype is None else wish.dtype
+    schema = _schema(layout, choice, found, wish.one_hot) if wish.schema is None else wish.schema
     kinds = _kinds(schema, layout, choice, found, dtype)
-    if not schema.is_numeric and any(column.levels == () for column in schema.inputs):
-        schema = _with_levels(path, layout, kinds, schema)
-    source = CsvSource(str(path), schema, dtype, None, path, layout, kinds)
+    if wish.schema is None and not schema.is_numeric:
+        text = {column.name: kinds[column.name] for column in schema.inputs if column.levels is not None}
+        schema = with_levels(schema, list(text), parsed(wish.path, layout, text), wish.name)
+    source = CsvSource(wish.name, schema, dtype, None, wish.path, layout, kinds)
     next(source.batches(1))  # what is wrong with the first rows is said at once
     return source
 
 
 def parsed(path: Path, layout: Layout, kinds: Mapping[str, Any]) -> Iterator[Any]:
-    """Return record batches of some columns in these types; in text an empty field is missing."""
+    """Return record batches of some columns in these types; in text an empty field is missing.
+
+    Blocks of whole rows are parsed one by one. pyarrow's own reader of streams would read 32 blocks ahead.
+    """
     import pyarrow
 
-    try:
-        with reading(path), open_text(path) as file:
-            file.read(layout.offset)
-            yield from map(_empty_is_missing, _stream(file, layout, kinds))
-    except pyarrow.ArrowInvalid as error:
-        _explain(path, layout, error)
+    first = 0
+    for block in blocks(path, layout):
+        try:
+            table = _parse(block, layout, kinds)
+        except pyarrow.ArrowInvalid as error:
+            _explain(path, layout, first, error)
+        yield from map(_empty_is_missing, table.to_batches())
+        first += table.num_rows
 
 
-def _stream(file: IO[bytes], layout: Layout, kinds: Mapping[str, Any]) -> Any:
+def _parse(block: bytes, layout: Layout, kinds: Mapping[str, Any] | None = None, skip: bool = False) -> Any:
+    """Return a table of some columns, or of all of them in types that are guessed."""
     from pyarrow import csv
 
-    return csv.open_csv(
-        file,
-        # One thread: the memory stays that of a block, and errors come with the number of the row.
-        csv.ReadOptions(use_threads=False, block_size=max(BLOCK, 2 * layout.longest), column_names=layout.names),
-        csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
-        csv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=MISSING),
+    def judge(row: Any) -> str:
+        return "skip" if skip else "error"
+
+    return csv.read_csv(
+        BytesIO(block),
+        # With one thread errors come with the number of the row.
+        csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=layout.names),
+        csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=judge),
+        csv.ConvertOptions(column_types=kinds, include_columns=list(kinds or ()), null_values=MISSING),
     )
 
 
@@ -112,17 +108,10 @@ def _empty_is_missing(batch: Any) -> Any:
 
 def _kinds_at_head(head: bytes, layout: Layout) -> Mapping[str, Any]:
     """Return the Arrow types that the first rows suggest."""
-    from pyarrow import ArrowInvalid, csv
+    from pyarrow import ArrowInvalid
 
     try:
-        table = csv.read_csv(
-            BytesIO(head[layout.offset :]),
-            csv.ReadOptions(use_threads=False, block_size=2 * len(head), column_names=layout.names),
-            csv.ParseOptions(
-                delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
-            ),
-            csv.ConvertOptions(null_values=MISSING),
-        )
+        table = _parse(head[layout.offset :], layout, skip=True)
     except ArrowInvalid:  # reading the rows will say what is wrong
         return {}
     return {name: _kind(column) for name, column in zip(table.column_names, table.columns, strict=True)}
@@ -172,31 +161,14 @@ def _kinds(
     return kinds
 
 
-def _with_levels(path: Path, layout: Layout, kinds: Mapping[str, Any], schema: Schema) -> Schema:
-    """Read the categories once, for their levels."""
-    levels = [Levels(column.name, str(path)) for column in schema.inputs if column.levels is not None]
-    first = 0
-    for batch in parsed(path, layout, {each.name: kinds[each.name] for each in levels}):
-        for each, values in zip(levels, batch.columns, strict=True):
-            each.add(values, first)
-        first += batch.num_rows
-    known = {each.name: each.column for each in levels}
-    return replace(schema, inputs=tuple(known.get(column.name, column) for column in schema.inputs))
-
-
-def _explain(path: Path, layout: Layout, error: Exception) -> NoReturn:
-    """Say which row and column the parser stumbled over."""
+def _explain(path: Path, layout: Layout, first: int, error: Exception) -> NoReturn:
+    """Say which row and column the parser stumbled over, in a block that begins with row ``first``."""
     text = str(error)
     if bad := BAD_VALUE.search(text):
-        refuse_text(str(path), bad[3], int(bad[2]) - 1, layout.names[int(bad[1])])
+        refuse_text(str(path), bad[3], first + int(bad[2]) - 1, layout.names[int(bad[1])])
     if bad := BAD_WIDTH.search(text):
         raise InvalidData(
-            f"{path}: every row must have {bad[2]} fields; row {int(bad[1]) - 1} has {bad[3]}. Correct the row, put "
-            "text that holds the delimiter in quotation marks, or name another delimiter=."
-        ) from error
-    if "straddl" in text:
-        raise InvalidFile(
-            f"{path}: a row must be shorter than {max(BLOCK, 2 * layout.longest)} bytes; one is longer, or a quotation "
-            "mark is never closed. Check the file."
+            f"{path}: every row must have {bad[2]} fields; row {first + int(bad[1]) - 1} has {bad[3]}. Correct the "
+            "row, put text that holds the delimiter in quotation marks, or name another delimiter=."
         ) from error
     raise InvalidFile(f"{path} must be delimited text in UTF-8; reading it failed ({text}). Check the file.") from error

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from joker.data.schema import Schema
-from joker.data.sources.arrays import array_source
+from joker.data.sources.arrays import ArraySource, array_source
 from joker.data.sources.base import Source
 from joker.data.sources.choice import Name
 from joker.data.sources.csv import open_csv
+from joker.data.sources.dataset import FORMATS, open_dataset
+from joker.data.sources.hdf5 import open_hdf5
+from joker.data.sources.libsvm import looks_like_libsvm, open_libsvm
 from joker.data.sources.npy import open_npy
-from joker.data.sources.text import OPENERS
-from joker.data.sources.types import check_dtype
-from joker.errors import InvalidFile, MissingFile, UnknownName
-
-CATEGORIES = ("refuse", "one-hot")
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a user asks of a file."""
-
-    path: Path
-    target: Name | None
-    columns: Sequence[Name] | None
-    header: bool | str
-    one_hot: bool
-    schema: Schema | None
-    delimiter: str | None
-    dtype: np.dtype[Any] | None
+from joker.data.sources.npz import open_npz
+from joker.data.sources.text import OPENERS, read_head
+from joker.data.sources.types import check_categories, check_dtype
+from joker.data.sources.wish import Wish
+from joker.errors import InvalidFile, MissingFile
 
 
 def open_source(
@@ -46,6 +33,7 @@ def open_source(
     categories: str = "refuse",
     schema: Schema | None = None,
     delimiter: str | None = None,
+    inputs: str | None = None,
     dtype: Any = None,
 ) -> Source:
     """Open a table on disk, to be read in bounded memory.
@@ -53,68 +41,91 @@ def open_source(
     Parameters
     ----------
     path : path
-        A file: .csv, .tsv, .txt or .data, perhaps with .gz, .bz2 or .xz after it, or .npy.
+        Delimited text (.csv, .tsv, .txt, .data) or LIBSVM text (.svm, .libsvm, .svmlight, .txt), perhaps with
+        .gz, .bz2 or .xz after it; .npy, .npz; HDF5 (.h5, .hdf5); Parquet (.parquet, .pq) or Arrow (.arrow,
+        .feather, .ipc), also a folder of such files.
     target : str or int, optional
-        The column to be predicted: its name, or its number counted from 0 (below 0: from the end).
+        The column to be predicted: its name, or its number counted from 0 (below 0: from the end). In .npz
+        and HDF5 files also the name of an array; y, Y, target, label and labels are found without it. For a
+        .npy file also the name of a second one beside it.
     columns : list of str or int, optional
         The inputs. By default every column but the target.
     header : {"auto", True, False}
-        Whether the first line of a text file names the columns. ``"auto"`` looks at the first two lines.
+        Whether the first line of delimited text names the columns. ``"auto"`` looks at the first two lines.
     categories : {"refuse", "one-hot"}
         What becomes of columns of text: an error, or one 0/1 column for each level, found in a first pass.
     schema : Schema, optional
         The columns of the training data: exactly these are handed out, and the target if it is there.
     delimiter : str, optional
-        Between the fields of a text file. By default a tab, semicolon, bar or comma is found.
+        Between the fields of delimited text. By default a tab, semicolon, bar or comma is found.
+    inputs : str, optional
+        In .npz and HDF5 files the name of the array of inputs; X, x and data are found without it.
     dtype : {"float32", "float64"}, optional
-        The type of the inputs. By default text gives float32, and arrays keep uint8, int16, float16, float32
-        and float64.
+        The type of the inputs. By default text gives float32, and binary files keep uint8, int16, float16,
+        float32 and float64 where all inputs share it; anything else becomes float32.
 
     Returns
     -------
     Source
+        Rows in batches, as often as they are asked for.
     """
-    if categories not in CATEGORIES:
-        raise UnknownName.among("categories", categories, CATEGORIES)
+    one_hot, kind = check_categories(categories), check_dtype(dtype)
     place = Path(path)
     if not place.exists():
         raise MissingFile(f"a file of data must exist; there is no {place}. Check the path.")
-    wish = Wish(place, target, columns, header, categories == "one-hot", schema, delimiter, check_dtype(dtype))
+    wish = Wish(place, target, columns, header, one_hot, schema, delimiter, inputs, kind)
     return _reader(place)(wish)
 
 
-def _reader(path: Path) -> Callable[[Wish], Source]:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    packed = bool(suffixes) and suffixes[-1] in OPENERS
-    suffix = (suffixes[:-1] if packed else suffixes)[-1:]
-    reader = READERS.get(suffix[0] if suffix else "")
-    if reader is None or (packed and reader is not _csv):
-        raise InvalidFile(
-            f"the suffix of a file of data must be one of {', '.join(READERS)}, of text also with "
-            f"{', '.join(OPENERS)} after it; got {path.name!r}. Rename or convert the file."
-        )
-    return reader
+Reader = Callable[[Wish], Source]
 
 
-def _csv(wish: Wish) -> Source:
-    return open_csv(
-        wish.path, wish.target, wish.columns, wish.header, wish.one_hot, wish.schema, wish.delimiter, wish.dtype
-    )
+def _text(wish: Wish) -> Source:
+    """Open text whose suffix leaves open which kind it is."""
+    return (open_libsvm if looks_like_libsvm(read_head(wish.path)) else open_csv)(wish)
 
 
-def _npy(wish: Wish) -> Source:
+def _npy(wish: Wish) -> ArraySource:
     """Open an array; the target may be one of its columns or a second file."""
-    if isinstance(wish.target, str) and wish.target.endswith(".npy"):
-        y = open_npy(wish.path.parent / wish.target)
-        return array_source(str(wish.path), open_npy(wish.path), y, "y", None, wish.columns, wish.schema, wish.dtype)
     x = open_npy(wish.path)
-    return array_source(str(wish.path), x, None, "y", wish.target, wish.columns, wish.schema, wish.dtype)
+    if not (isinstance(wish.target, str) and wish.target.endswith(".npy")):
+        return array_source(wish.without("inputs"), x)
+    beside = wish.path.parent / wish.target
+    if not beside.exists():
+        raise MissingFile(f"{wish.name}: the file of the target must exist; there is no {beside}. Check the path.")
+    return array_source(replace(wish.without("inputs"), target=None), x, open_npy(beside))
 
 
-READERS: dict[str, Callable[[Wish], Source]] = {
-    ".csv": _csv,
-    ".tsv": _csv,
-    ".txt": _csv,
-    ".data": _csv,
+READERS: dict[str, Reader] = {
+    ".csv": open_csv,
+    ".tsv": open_csv,
+    ".txt": _text,
+    ".data": _text,
+    ".svm": open_libsvm,
+    ".libsvm": open_libsvm,
+    ".svmlight": open_libsvm,
     ".npy": _npy,
+    ".npz": open_npz,
+    ".h5": open_hdf5,
+    ".hdf5": open_hdf5,
+    **dict.fromkeys(FORMATS, open_dataset),
 }
+TEXTS = (open_csv, _text, open_libsvm)
+
+
+def _reader(path: Path) -> Reader:
+    """Return what reads a file of this suffix, or for another one what its first lines show."""
+    if path.is_dir():
+        return open_dataset
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packed = suffixes[-1:] and suffixes[-1] in OPENERS
+    inner = suffixes[-2:-1] if packed else suffixes[-1:]
+    reader = READERS.get(inner[0]) if inner else None
+    if reader is not None and (not packed or reader in TEXTS):
+        return reader
+    if looks_like_libsvm(read_head(path)):
+        return open_libsvm
+    raise InvalidFile(
+        f"the suffix of a file of data must be one of {', '.join(READERS)}, for text also with {', '.join(OPENERS)} "
+        f"after it; got {path.name!r}. Rename or convert the file."
+    )

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +19,8 @@ from joker.data.sources.checks import refuse_empty
 from joker.errors import InvalidFile, InvalidParameter
 
 HEAD = 2**20  # bytes that decide on delimiter, header and kinds of columns
+BLOCK = 2**20  # bytes of whole rows that are parsed at a time
+LONGEST = 2**26  # bytes of a row, beyond which something is wrong
 MARK = b"\xef\xbb\xbf"  # with which some programs begin a file in UTF-8
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 DELIMITERS = ("\t", ";", "|", ",")  # the first that splits the lines into equally many fields
@@ -62,7 +65,7 @@ class Layout:
     named: bool  # by a header
     delimiter: str
     offset: int  # bytes before the first row
-    longest: int  # bytes of the longest line among the first
+    newline: bytes  # with which a line ends
 
 
 def find_layout(path: Path, head: bytes, header: bool | str, delimiter: str | None) -> Layout:
@@ -78,9 +81,40 @@ def find_layout(path: Path, head: bytes, header: bool | str, delimiter: str | No
     if named and not second:
         refuse_empty(str(path), "the file has a header and no rows")
     names = tuple(name.strip() or f"x{j}" for j, name in enumerate(first)) if named else unnamed(len(first))
-    before = text.splitlines(keepends=True)[:lines] if named else []
+    before = list(StringIO(text, newline=""))[:lines] if named else []
     offset = len(head) - len(head.removeprefix(MARK)) + len("".join(before).encode())
-    return Layout(names, named, delimiter, offset, max(map(len, head.split(b"\n"))))
+    return Layout(names, named, delimiter, offset, b"\n" if b"\n" in head else b"\r")
+
+
+def blocks(path: Path, layout: Layout) -> Iterator[bytes]:
+    """Return whole rows, about BLOCK bytes at a time; a line that ends within quotation marks ends no row."""
+    with reading(path), open_text(path) as file:
+        file.read(layout.offset)
+        rest = b""
+        while fresh := file.read(BLOCK):
+            rest += fresh
+            end = _last_row(rest, layout.newline)
+            if rest[:end].strip():
+                yield rest[:end]
+            rest = rest[end:]
+            if len(rest) > LONGEST:
+                raise InvalidFile(
+                    f"{path}: a row must be shorter than {LONGEST} bytes; one is longer, or a quotation mark is never "
+                    "closed. Check the file."
+                )
+        if rest.strip():
+            yield rest
+
+
+def _last_row(text: bytes, newline: bytes) -> int:
+    """Return where the last whole row ends: at the last line before which all quotation marks are closed."""
+    end = text.rfind(newline) + 1
+    open_marks = text.count(b'"', 0, end) % 2
+    while end and open_marks:
+        before = text.rfind(newline, 0, end - 1) + 1
+        open_marks ^= text.count(b'"', before, end) % 2
+        end = before
+    return end
 
 
 def _decode(path: Path, head: bytes) -> str:
@@ -102,7 +136,7 @@ def _delimiter(text: str) -> str:
 
 def _parsed(text: str, delimiter: str, most: int = 2) -> list[tuple[list[str], int]]:
     """Return the first records that are not blank, and how many lines end with each."""
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
     found: list[tuple[list[str], int]] = []
     for fields in reader:
         if fields:

@@ -1,0 +1,129 @@
+"""Data frames of pandas as sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.data.schema import Column, Schema
+from joker.data.sources.arrays import Array
+from joker.data.sources.base import Batch, CheckedSource
+from joker.data.sources.checks import refuse_empty, refuse_missing, refuse_text
+from joker.data.sources.choice import Choice, Table, choose
+from joker.data.sources.encode import Levels, assemble, refuse_level
+from joker.data.sources.types import handed_out
+from joker.data.sources.wish import Wish
+from joker.errors import InvalidData
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSource(CheckedSource):
+    """Rows of a data frame."""
+
+    name: str
+    schema: Schema
+    dtype: np.dtype[Any]
+    rows: int | None
+    inputs: Any  # a frame of the inputs, in order
+    y: Any  # a series of targets, or None
+
+    def read(self, rows: int) -> Iterator[Batch]:
+        for first in range(0, len(self.inputs), rows):
+            part = self.inputs.iloc[first : first + rows]
+            y = None if self.y is None else self._target(self.y.iloc[first : first + rows], first)
+            columns = [self._values(column, part.iloc[:, j], first) for j, column in enumerate(self.schema.inputs)]
+            yield Batch(assemble(self.schema, columns, self.dtype), y, first)
+
+    def _values(self, column: Column, values: Any, first: int) -> NDArray[Any]:  # (k,)
+        """Return the numbers of a column, or those of the levels of a category."""
+        _check_present(self.name, column.name, values, first)
+        return _numbers(values) if column.levels is None else self._codes(column, column.levels, values, first)
+
+    def _codes(self, column: Column, levels: tuple[str, ...], values: Any, first: int) -> NDArray[Any]:  # (k,)
+        from pandas import Index
+
+        codes = np.asarray(Index(levels).get_indexer(values.astype(str)))
+        if (codes < 0).any():
+            row = int(np.argmax(codes < 0))
+            refuse_level(self.name, column, str(values.iloc[row]), first + row)
+        return codes
+
+    def _target(self, values: Any, first: int) -> NDArray[Any]:  # (k,)
+        _check_present(self.name, self.schema.target or "y", values, first)
+        return np.asarray(values.astype(str), np.str_) if self.schema.text_target else _numbers(values)
+
+
+def frame_source(wish: Wish, frame: Any, y: Array | None) -> FrameSource:
+    """Return the source of a data frame; ``y`` are targets that are no column of it."""
+    if 0 in frame.shape:
+        refuse_empty(wish.name, f"the frame has shape {frame.shape}")
+    table = Table(wish.name, tuple(str(name) for name in frame.columns))
+    choice = choose(table, None if y is not None else wish.target, wish.columns, wish.schema)
+    target = _series(frame, choice, y)
+    inputs = frame.iloc[:, list(choice.inputs)]
+    schema = wish.schema or _schema(wish, table, choice, inputs, target)
+    kinds = [inputs.dtypes.iloc[j] for j, column in enumerate(schema.inputs) if column.levels is None]
+    _check_kinds(wish.name, schema, inputs)
+    return FrameSource(wish.name, schema, handed_out(map(_numpy, kinds), wish.dtype), len(frame), inputs, target)
+
+
+def _series(frame: Any, choice: Choice, y: Array | None) -> Any:
+    if y is None:
+        return None if choice.target is None else frame.iloc[:, choice.target]
+    from pandas import Series
+
+    if y.shape != (len(frame),):
+        raise InvalidData(f"y must be ({len(frame)},), one for each row of X; it has shape {y.shape}. Reshape it.")
+    return Series(next(y.chunks(len(frame))))
+
+
+def _schema(wish: Wish, table: Table, choice: Choice, inputs: Any, target: Any) -> Schema:
+    names = [table.names[j] for j in choice.inputs]
+    columns = tuple(
+        Column(name, () if wish.one_hot and not _is_number(inputs.dtypes.iloc[j]) else None)
+        for j, name in enumerate(names)
+    )
+    goal = None if target is None else "y" if choice.target is None else table.names[choice.target]
+    known = tuple(_with_levels(wish.name, column, inputs.iloc[:, j]) for j, column in enumerate(columns))
+    return Schema(known, goal, target is not None and not _is_number(target.dtype))
+
+
+def _with_levels(source: str, column: Column, values: Any) -> Column:
+    if column.levels is None:
+        return column
+    _check_present(source, column.name, values, 0)
+    levels = Levels(column.name, source)
+    levels.add(str(value) for value in values.unique())
+    return levels.column
+
+
+def _check_kinds(source: str, schema: Schema, inputs: Any) -> None:
+    for j, column in enumerate(schema.inputs):
+        if column.levels is None and not _is_number(inputs.dtypes.iloc[j]):
+            refuse_text(source, inputs.iloc[0, j], 0, column.name)
+
+
+def _check_present(source: str, column: str, values: Any, first: int) -> None:
+    gaps = np.asarray(values.isna())
+    if gaps.any():
+        refuse_missing(source, first + int(np.argmax(gaps)), column)
+
+
+def _is_number(kind: Any) -> bool:
+    from pandas.api import types
+
+    return bool(types.is_numeric_dtype(kind) or types.is_bool_dtype(kind)) and not types.is_complex_dtype(kind)
+
+
+def _numpy(kind: Any) -> np.dtype[Any]:
+    """Return NumPy's type of a column, also of pandas' own types for numbers with gaps."""
+    found = getattr(kind, "numpy_dtype", kind)
+    return found if isinstance(found, np.dtype) else np.dtype(object)
+
+
+def _numbers(values: Any) -> NDArray[Any]:  # (k,)
+    return np.asarray(values.to_numpy(dtype=_numpy(values.dtype)))

@@ -1,0 +1,102 @@
+"""Arrays in NumPy's .npz files, streamed out of the archive."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.data.sources.archive import pick
+from joker.data.sources.arrays import Array, ArraySource, array_source
+from joker.data.sources.npy import Header, fill, read_header
+from joker.data.sources.wish import Wish
+from joker.errors import InvalidFile
+
+
+@dataclass(frozen=True, eq=False)
+class NpzArray(Array):
+    """A member of a .npz file."""
+
+    path: Path
+    member: str
+    name: str
+    header: Header
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.header.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        return self.header.dtype
+
+    def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
+        n = self.shape[0]
+        with _unzipping(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+            read_header(file, self.name)
+            for first in range(0, n, rows):
+                out = np.empty((min(rows, n - first), *self.shape[1:]), self.dtype)
+                fill(file, out, self.name)
+                yield out
+            file.read(1)  # at its end the checksum is compared
+
+
+@contextmanager
+def _unzipping(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InvalidFile(
+            f"{path} must be a sound file of numpy.savez; unpacking it failed ({error}). Write or copy it again."
+        ) from error
+
+
+def open_npz(wish: Wish) -> ArraySource:
+    """Open the arrays of a .npz file."""
+    members = _members(wish.path)
+    x, y = pick(wish, {name: array.shape for name, array in members.items()})
+    for name in filter(None, (x, y)):
+        _check_order(wish.path, members[name])
+    return array_source(wish, members[x], None if y is None else members[y], y or "y")
+
+
+def _members(path: Path) -> dict[str, NpzArray]:
+    found = {}
+    with _unzipping(path), zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.namelist() if member.endswith(".npy")]
+        if {"indptr.npy", "indices.npy"} <= set(members):
+            raise InvalidFile(
+                f"{path} must hold the rows of a table; it is a sparse matrix of SciPy. Load it with "
+                "scipy.sparse.load_npz and pass it on as it is, or write it as LIBSVM text."
+            )
+        for member in members:
+            name = member.removesuffix(".npy")
+            with archive.open(member) as file:
+                header = _header_or_none(file, f"{path}, array {name!r},")
+            if header is not None:
+                found[name] = NpzArray(path, member, f"{path}, array {name!r},", header)
+    return found
+
+
+def _header_or_none(file: Any, name: str) -> Header | None:
+    """Return the head of an array; None where it holds no table, which is no matter unless it is chosen."""
+    try:
+        return read_header(file, name)
+    except InvalidFile:
+        return None
+
+
+def _check_order(path: Path, array: NpzArray) -> None:
+    if array.header.fortran and len(array.shape) > 1:
+        name = array.member.removesuffix(".npy")
+        raise InvalidFile(
+            f"{path}: an array must be kept row after row to be read in parts; {name!r} is kept column after column. "
+            "Save numpy.ascontiguousarray of it."
+        )

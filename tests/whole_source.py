@@ -1,0 +1,23 @@
+"""All rows of a source at once, once its batches have kept their laws."""
+
+from typing import Any
+
+import numpy as np
+
+from joker.data import Source
+
+
+def read_whole(source: Source, rows: int = 7) -> tuple[Any, Any]:
+    """Return inputs and targets; check types, shapes, sizes and the numbers of the first rows."""
+    found, count = [], 0
+    for batch in source.batches(rows):
+        assert batch.first == count
+        assert 1 <= len(batch) <= rows
+        assert batch.x.dtype == source.dtype
+        assert batch.x.shape == (len(batch), source.schema.width)
+        assert batch.y is None or len(batch.y) == len(batch)
+        found.append(batch)
+        count += len(batch)
+    assert source.rows in (None, count)
+    y = None if found[0].y is None else np.concatenate([batch.y for batch in found])
+    return np.concatenate([batch.dense for batch in found]), y
