@@ -15,7 +15,7 @@ import pytest
 import joker
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/estimators.md", "docs/files.md", "docs/solver.md", "docs/tuning.md"]
+PAGES = ["README.md", "docs/data.md", "docs/estimators.md", "docs/files.md", "docs/solver.md", "docs/tuning.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
