@@ -11,7 +11,8 @@ from joker.ops.dispatch import has_triton
 from joker.runtime import multiprocessors, on_device
 
 TILE = 8  # rows of K that a program multiplies at once, and the fewest it is given
-NARROW, WIDE = (4, 2), (8, 1)  # warps of a program and programs on a multiprocessor, up to 512 rows and beyond
+REGISTERS = 65_536  # of a multiprocessor, for all programs that run on it
+HELD, THREADS = 128, 32  # entries of K that a thread may keep, threads of a warp
 LARGEST = 4_096  # rows of a block: a program holds some vectors of this length in registers
 FORMS = {"quadratic": 0, "entropy": 1, "power": 2}
 
@@ -39,20 +40,34 @@ class Layout:
     programs: int
     group: int
     lanes: int
+    registers: int = 255
 
     @property
     def rows(self) -> int:
         """Rows of K for each program."""
         return self.width // self.group
 
+    @property
+    def held(self) -> bool:
+        """Whether a program can keep its rows of K in registers, to read them only once."""
+        return self.rows * self.width <= HELD * THREADS * self.warps
+
 
 def layout(b: int, t: int, multiprocessors: int) -> Layout:
     """Choose groups that all run at the same time, since the programs of a group wait for one another."""
     width = 1 << max(b - 1, 15).bit_length()
-    warps, together = NARROW if width <= 512 else WIDE
+    warps, together = _crew(width, t)
     programs = max(1, together * multiprocessors)
     group = min(1 << (max(1, programs // t).bit_length() - 1), width // TILE)
-    return Layout(width, warps, programs, group, min(t, programs // group))
+    registers = min(255, REGISTERS // (THREADS * warps * together))  # else some programs would wait for ever
+    return Layout(width, warps, programs, group, min(t, programs // group), registers)
+
+
+def _crew(width: int, t: int) -> tuple[int, int]:
+    """Return the warps of a program and the programs on a multiprocessor, by measurement."""
+    if width > 512:
+        return 8, 1
+    return (4, 2) if t == 1 else (8, 2)
 
 
 def available(device: torch.device, b: int) -> bool:
@@ -90,6 +105,7 @@ def solve(
             tol, torch.finfo(K.dtype).eps, max_products, max_models, b, t,
             K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
             KIND=FORMS[dual.form], MARGIN=dual.margin, KINK=dual.kinked,
-            B=B, ROWS=shape.rows, TILE=TILE, GROUP=group, LANES=shape.lanes, num_warps=shape.warps,
+            B=B, ROWS=shape.rows, TILE=shape.rows if shape.held else TILE, GROUP=group, LANES=shape.lanes,
+            HELD=shape.held, num_warps=shape.warps, maxnreg=shape.registers,
         )  # fmt: skip
     return x, change, linear, outcome, products

@@ -8,7 +8,7 @@ from torch import Tensor
 from joker.ops.dispatch import OFFSETS, fuses, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
-MOST_COLUMNS = 1  # the cosines would be made anew for each: with more it is quicker to write them to memory
+MOST_COLUMNS = 2  # with more the cosines would be made anew: it is quicker to write them to memory
 MOST_INPUTS = 192  # with more the product with W costs most, and torch is better at that
 
 
@@ -152,10 +152,11 @@ def launch_cosine_sum(
     splits, share = shares(m, tile[1], n, row_tiles, t)
     partial = x.new_empty(splits, n, t)
     with on_device(x.device):
-        sum_kernel[row_tiles, splits, t](
+        sum_kernel[row_tiles, splits, -(-t // 2)](
             *(x, weights, phase, theta, partial, scale, n, m, d, t, share),
             *(x.stride(0), weights.stride(0), theta.stride(0)),
             SINGLE=d <= depth(d),
+            TWO=t > 1,
             K=depth(d),
             R=tile[0],
             C=tile[1],

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from joker.ops.fused.free_set import APART, dot, face, minimise, times
+from joker.ops.fused.free_set import APART, dot, face, minimise, read, times
 
 QUADRATIC = tl.constexpr(0)  # dual(u) = ½ p0 u² + p1 u
 ENTROPY = tl.constexpr(1)  # dual(u) = u log u + (1 − u) log(1 − u)
@@ -107,7 +107,7 @@ def _start(u, toward, p0, eps, KIND: tl.constexpr):
     return out.to(u.dtype)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["b", "k_row"])  # the blocks of a fit differ by a row
 def solve_block(
     K, f, a, y, c, parameters,  # (b, b), (b, t), (b, t), (b, t), (b, t), (5, t): p0, p1, lower, upper, kink
     x_out, change_out, linear_out, outcome_out, products_out,  # (b, t), (t,), (t,), (t,), (t,)
@@ -115,6 +115,7 @@ def solve_block(
     tol, eps, limit, models, b, t, k_row, y_row, y_column, c_row, c_column,
     KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
     B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, LANES: tl.constexpr,
+    HELD: tl.constexpr,  # whether a program keeps its rows of K: then they are one tile
 ):  # fmt: skip
     """Lower the dual objective of each column over the block; LANES groups share the columns."""
     part = tl.program_id(0) % GROUP
@@ -123,7 +124,7 @@ def solve_block(
         _solve_column(
             K, f, a, y, c, parameters, x_out, change_out, linear_out, outcome_out, products_out,
             work + column * 2 * B, arrived + column * APART, tol, eps, limit, models, b, t, k_row,
-            y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP,
+            y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD,
         )  # fmt: skip
         column += LANES
 
@@ -133,8 +134,11 @@ def _solve_column(
     K, f_in, a_in, y_in, c_in, parameters, x_out, change_out, linear_out, outcome_out, products_out,
     work, arrived, tol, eps, limit, models, b, t, k_row, y_row, y_column, c_row, c_column, column, part,
     KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
-    B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr,
+    B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, HELD: tl.constexpr,
 ):  # fmt: skip
+    own = K
+    if HELD:
+        own = read(K, part * ROWS, b, k_row, B, TILE)
     index = tl.arange(0, B)
     row = index < b
     f = tl.load(f_in + index * t + column, mask=row, other=0.0)
@@ -175,7 +179,7 @@ def _solve_column(
         toward = sign * (-f - tilt)
         x = tl.minimum(tl.maximum(sign * divisor * _start(x * to_own, toward, p0, eps, KIND), low), high)
         s = x - a
-        Ks, turn = times(K, s, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP)
+        Ks, turn = times(K, own, s, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP, HELD)
         products += 1
         leap = c.to(tl.float64) * (_value(x * to_own, p0, KIND) - _value(a * to_own, p0, KIND)) + (tilt * s).to(
             tl.float64
@@ -210,8 +214,8 @@ def _solve_column(
             near_low, near_high = tl.maximum(near_low, x - radius), tl.minimum(near_high, x + radius)
             tolerance = tl.maximum(tolerance, FORCING * norm)
         new, Kd, used, turn = minimise(
-            K, x, gradient, h, near_low, near_high, kink, tolerance, limit, 1 / (diagonal + h), eps * largest, tiny,
-            part, work, arrived, turn, b, k_row, KINK, B, ROWS, TILE, GROUP,
+            K, own, x, gradient, h, near_low, near_high, kink, tolerance, limit, 1 / (diagonal + h), eps * largest, tiny,
+            part, work, arrived, turn, b, k_row, KINK, B, ROWS, TILE, GROUP, HELD,
         )  # fmt: skip
         products += used
         d = tl.minimum(tl.maximum(new, low), high) - x

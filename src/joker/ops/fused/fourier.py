@@ -34,7 +34,7 @@ def store(value, out, low, place, low_place, inside, LOW: tl.constexpr):
         tl.store(low + low_place, value.to(tl.bfloat16), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])  # the last tile or block is shorter, and not worth another compilation
 def features_kernel(
     x,  # (n, d)
     weights,  # (d, m)
@@ -78,7 +78,7 @@ def features_kernel(
         store(sine(p) * scale, out, low, place + m, low_place + m, inside, LOW)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "t", "share"])
 def sum_kernel(
     x,  # (n, d)
     weights,  # (d, m)
@@ -95,14 +95,17 @@ def sum_kernel(
     w_stride,
     theta_stride,
     SINGLE: tl.constexpr,  # whether d ≤ K: then x is read once
+    TWO: tl.constexpr,  # whether a program sums two columns, with cosines made once
     K: tl.constexpr,
     R: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Write scale · Σ_j cos(x W + phase)_j θ_j over a share of the features, for R rows and one column of θ."""
+    """Write scale · Σ_j cos(x W + phase)_j θ_j over a share of the features, for R rows and a column of θ or two."""
     row = tl.program_id(0) * R
     split = tl.program_id(1)
     column = tl.program_id(2)
+    if TWO:
+        column *= 2
     last = tl.minimum(split * share + share, m)
     r = tl.arange(0, R)
     c = tl.arange(0, C)
@@ -112,6 +115,7 @@ def sum_kernel(
         inside = (r[:, None] < n - row) & (k[None, :] < d)
         a = tl.load(x_tile + r[:, None] * x_stride + k[None, :], mask=inside, other=0.0)
     total = tl.zeros((R, C), dtype=tl.float32)
+    other = total
     for first in range(split * share, last, C):
         known = c < last - first
         if SINGLE:
@@ -121,8 +125,13 @@ def sum_kernel(
         else:
             p = angles(x_tile, weights + first, n - row, last - first, d, x_stride, w_stride, K, R, C)
         p += tl.load(phase + first + c, mask=known, other=0.0)[None, :]
-        weight = tl.load(theta + (first + c).to(tl.int64) * theta_stride + column, mask=known, other=0.0)
-        total += cosine(p) * weight[None, :]
+        weights_of = theta + (first + c).to(tl.int64) * theta_stride + column
+        value = cosine(p)
+        total += value * tl.load(weights_of, mask=known, other=0.0)[None, :]
+        if TWO:
+            other += value * tl.load(weights_of + 1, mask=known & (column + 1 < t), other=0.0)[None, :]
     rows = row + r
     place = out + (split.to(tl.int64) * n + rows) * t + column
     tl.store(place, tl.sum(total, axis=1) * scale, mask=rows < n)
+    if TWO:
+        tl.store(place + 1, tl.sum(other, axis=1) * scale, mask=(rows < n) & (column + 1 < t))

@@ -43,8 +43,17 @@ def face(x, g, low, high, kink, KINK: tl.constexpr):
 
 
 @triton.jit
+def read(K, first, b, k_row, B: tl.constexpr, TILE: tl.constexpr):
+    """TILE rows of K."""
+    rows, columns = first + tl.arange(0, TILE), tl.arange(0, B)
+    inside = (rows[:, None] < b) & (columns[None, :] < b)
+    return tl.load(K + rows[:, None] * k_row + columns[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
 def times(
     K,
+    own,  # (TILE, B) where HELD
     v,
     part,
     work,
@@ -56,14 +65,16 @@ def times(
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
     GROUP: tl.constexpr,
+    HELD: tl.constexpr,
 ):
-    """K v, of which each program of the group computes ROWS rows; turn counts the products."""
+    """K v, of which each program of the group computes ROWS rows, its own where HELD; turn counts the products."""
     columns = tl.arange(0, B)
     buffer = work + (turn % 2) * B
     for first in range(0, ROWS, TILE):
         rows = part * ROWS + first + tl.arange(0, TILE)
-        inside = (rows[:, None] < b) & (columns[None, :] < b)
-        tile = tl.load(K + rows[:, None] * k_row + columns[None, :], mask=inside, other=0.0)
+        tile = own
+        if not HELD:
+            tile = read(K, part * ROWS + first, b, k_row, B, TILE)
         tl.store(buffer + rows, tl.sum(tile * v[None, :], axis=1), mask=rows < b)
     tl.debug_barrier()
     if GROUP > 1:
@@ -77,9 +88,9 @@ def times(
 
 @triton.jit
 def minimise(
-    K, x, g, h, low, high, kink, tolerance, limit, inverse, smallest, tiny,
+    K, own, x, g, h, low, high, kink, tolerance, limit, inverse, smallest, tiny,
     part, work, arrived, turn, b, k_row,
-    KINK: tl.constexpr, B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr,
+    KINK: tl.constexpr, B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, HELD: tl.constexpr,
 ):  # fmt: skip
     """Conjugate gradients on the free set, from x; see joker.solvers.free_set."""
     Ks = x * 0
@@ -96,7 +107,7 @@ def minimise(
         freeing = all_pull - free_pull > free_pull
         along = tl.where(fresh, 0.0, shared / curvature)
         p = tl.where(freeing, scaled, tl.where(held, 0.0, scaled - along * p))
-        Kp, turn = times(K, p, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP)
+        Kp, turn = times(K, own, p, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP, HELD)
         q = Kp + h * p
         bent, length, fall = sums(p * q, p * p, p * pull)
         curvature = tl.maximum(tl.maximum(bent, smallest * length), tiny)
@@ -113,13 +124,13 @@ def minimise(
             wall = tl.where(room <= first, tl.where(p > 0, lower, upper), x - first * p)
             change = first * (0.5 * first * curvature - fall)
             d = new - x
-            Kd, turn = times(K, d, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP)
+            Kd, turn = times(K, own, d, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP, HELD)
             products += 1
             better = dot(d, pull) + 0.5 * dot(d, Kd + h * d) <= change
             if (better == 0) & (SHORTER * step > first):
                 new = tl.minimum(tl.maximum(x - SHORTER * step * p, lower), upper)
                 d = new - x
-                Kd, turn = times(K, d, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP)
+                Kd, turn = times(K, own, d, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP, HELD)
                 products += 1
                 better = dot(d, pull) + 0.5 * dot(d, Kd + h * d) <= change
             new = tl.where(better, new, wall)
