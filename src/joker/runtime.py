@@ -14,7 +14,7 @@ import threading
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -216,6 +216,7 @@ class Replay:
     def __init__(self) -> None:
         self.graphs: dict[tuple[torch.Size, ...], tuple[list[Tensor], torch.cuda.CUDAGraph] | None] = {}
         self.pool: Any = None
+        self.stream: torch.cuda.Stream | None = None
         self.capturing = True
 
     def __call__(self, function: Callable[..., object], *inputs: Tensor) -> None:
@@ -224,7 +225,7 @@ class Replay:
         if inputs[0].is_cuda and self.capturing and shapes in self.graphs:
             self.graphs[shapes] = self.graphs[shapes] or self._capture(function, inputs)
         if (captured := self.graphs.get(shapes)) is None:
-            with asynchronous() if inputs[0].is_cuda else nullcontext():
+            with self._aside(inputs[0].device):
                 function(*inputs)
             self.graphs[shapes] = None
             return
@@ -233,13 +234,28 @@ class Replay:
             static.copy_(tensor)
         graph.replay()
 
+    @contextmanager
+    def _aside(self, device: torch.device) -> Iterator[None]:
+        """Run on the stream that is captured later: cuBLAS keeps a work space for every stream that it has seen."""
+        if device.type != "cuda":
+            yield
+            return
+        self.stream = self.stream or torch.cuda.Stream(device)
+        here = torch.cuda.current_stream(device)
+        self.stream.wait_stream(here)
+        try:
+            with asynchronous(), torch.cuda.stream(self.stream):
+                yield
+        finally:
+            here.wait_stream(self.stream)
+
     def _capture(
         self, function: Callable[..., object], inputs: tuple[Tensor, ...]
     ) -> tuple[list[Tensor], torch.cuda.CUDAGraph] | None:
         kept = [tensor.clone() for tensor in inputs]
         try:
             graph = torch.cuda.CUDAGraph()
-            with asynchronous(), torch.cuda.graph(graph, pool=self.pool):
+            with asynchronous(), torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
                 function(*kept)
         except OutOfMemory:
             raise

@@ -55,7 +55,7 @@ class Descent:
         self.whole = True  # False when an error has left a block half visited
         device = state.alpha.device
         self.tally = Tally(device)
-        self._permutation = None if self.blocks.shuffled else self.blocks.permutation.to(device)
+        self._permutation = None if self.blocks.shuffled else self.blocks.permutation.to(state.x.index_device)
         self._numbers = torch.arange(self.blocks.count, device=device)
         self._plan()
 
@@ -111,8 +111,8 @@ class Descent:
             inputs = x[run]
             x.expect(slice(*self.blocks.span(self.blocks.visit(self.steps + 1))))
             return torch.arange(run.start, run.stop, device=self.state.alpha.device), inputs
-        rows = self._permutation[run]
-        return rows, x[rows if x.index_device == rows.device else self.blocks.rows(k)]
+        numbers = self._permutation[run]
+        return numbers.to(self.state.alpha.device, non_blocking=True), x[numbers]
 
     def _plan(self) -> None:
         """Choose how a step is made; what was captured before is let go."""
