@@ -216,7 +216,6 @@ class Replay:
     def __init__(self) -> None:
         self.graphs: dict[tuple[torch.Size, ...], tuple[list[Tensor], torch.cuda.CUDAGraph] | None] = {}
         self.pool: Any = None
-        self.stream: torch.cuda.Stream | None = None
         self.capturing = True
 
     def __call__(self, function: Callable[..., object], *inputs: Tensor) -> None:
@@ -240,14 +239,13 @@ class Replay:
         if device.type != "cuda":
             yield
             return
-        self.stream = self.stream or torch.cuda.Stream(device)
-        here = torch.cuda.current_stream(device)
-        self.stream.wait_stream(here)
+        here, aside = torch.cuda.current_stream(device), _side_stream(device)
+        aside.wait_stream(here)
         try:
-            with asynchronous(), torch.cuda.stream(self.stream):
+            with asynchronous(), torch.cuda.stream(aside):
                 yield
         finally:
-            here.wait_stream(self.stream)
+            here.wait_stream(aside)
 
     def _capture(
         self, function: Callable[..., object], inputs: tuple[Tensor, ...]
@@ -255,7 +253,7 @@ class Replay:
         kept = [tensor.clone() for tensor in inputs]
         try:
             graph = torch.cuda.CUDAGraph()
-            with asynchronous(), torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+            with asynchronous(), torch.cuda.graph(graph, pool=self.pool, stream=_side_stream(kept[0].device)):
                 function(*kept)
         except OutOfMemory:
             raise
@@ -268,6 +266,12 @@ class Replay:
             return None
         self.pool = self.pool or graph.pool()
         return kept, graph
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream on which graphs are captured, one for each card."""
+    return torch.cuda.Stream(device)
 
 
 class Upload:

@@ -36,10 +36,15 @@ class Targets:
 
     def take(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
         """Targets and factors c = w / λ of some rows, in the type of λ; columns that agree come as one."""
-        y = self.y[rows].to(self.lam.dtype)
+        y = _some(self.y, rows).to(self.lam.dtype)
         if self.weights is None:
             return y, (1 / self.lam).expand(len(y), -1)
-        return y, self.weights[rows] / self.lam
+        return y, _some(self.weights, rows) / self.lam
+
+
+def _some(values: Tensor, rows: Tensor | slice) -> Tensor:
+    """Return some rows; on a card ``index_select`` takes half the time of an index in brackets."""
+    return values[rows] if isinstance(rows, slice) else values.index_select(0, rows)
 
 
 def make_targets(

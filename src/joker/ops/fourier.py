@@ -81,7 +81,7 @@ def sum_bytes(weights: Tensor, b: int, t: int) -> int:
 
 def depth(d: int) -> int:
     """Return how many inputs a tile of the product takes at a time."""
-    return 16 if d <= 16 else 64 if 32 < d <= 64 else 32
+    return 16 if d <= 16 else 32
 
 
 def launch_cosines(

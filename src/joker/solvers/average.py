@@ -44,8 +44,8 @@ class Average:
         state: State,
     ) -> None:
         """Take in a step that moved block k from ``block.a`` to ``a``."""
-        sums = torch.lerp(block.a, self.alpha[block.rows], self._kept(self.seen.index_select(0, k)))
-        self.alpha[block.rows] = torch.lerp(sums, a, self.rate)
+        sums = torch.lerp(block.a, self.alpha.index_select(0, block.rows), self._kept(self.seen.index_select(0, k)))
+        self.alpha.index_copy_(0, block.rows, torch.lerp(sums, a, self.rate))
         self.image.lerp_(state.image, self.rate)
         self.steps += 1
         self.seen.index_copy_(0, k, self.steps)

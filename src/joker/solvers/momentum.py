@@ -46,12 +46,12 @@ class Momentum:
         state.alpha.lerp_(self.alpha, theta)
         state.image.lerp_(self.image, theta)
         block = state.open(rows, x)
-        z = self.alpha[rows]
+        z = self.alpha.index_select(0, rows)
         found = solver.solve(shrink * block.K, block.f, z, *problem.take(rows), problem.dual)
         found, change = state.settle(block, z, found, shrink)
-        self.alpha[rows] = found.x
+        self.alpha.index_copy_(0, rows, found.x)
         self.image += change
-        state.alpha[rows] += shrink * (found.x - z)
+        state.alpha.index_add_(0, rows, shrink * (found.x - z))
         state.image += shrink * change
         square = self.theta.square()
         self.theta.copy_(((square.square() + 4 * square).sqrt() - square) / 2)

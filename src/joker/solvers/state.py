@@ -111,7 +111,7 @@ class State(ABC):
         """Move α of the block and the image to the point found, or towards it; return what was done."""
         found, change = self.settle(block, block.a, found)
         self.image += change
-        self.alpha[block.rows] = found.x
+        self.alpha.index_copy_(0, block.rows, found.x)
         return found
 
     def settle(
@@ -184,7 +184,7 @@ class ExactState(State):
 
     def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
-        return OpenBlock(rows, self.gram(x, x), self.image[rows], self.alpha[rows], x)
+        return OpenBlock(rows, self.gram(x, x), self.image.index_select(0, rows), self.alpha.index_select(0, rows), x)
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         change = torch.zeros_like(self.image)
@@ -269,7 +269,7 @@ class FeatureState(State):
             psi, more = self._features_and_gram(part, x)
             K = K + more
             f += psi @ self.image[at]
-        return OpenBlock(rows, K, f, self.alpha[rows], x if others else psi)
+        return OpenBlock(rows, K, f, self.alpha.index_select(0, rows), x if others else psi)
 
     def _features_and_gram(self, part: FeatureMap, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.exact:
