@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -19,15 +19,16 @@ from torch import Tensor
 
 from joker import kernels
 from joker.callbacks import Callback, Result, Run, descend
-from joker.data import Rows, Scaling, scaling_of
+from joker.data import Rows, Scaling, Store
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import parameters
-from joker.estimators.inputs import KEPT, as_array, dense_row_bytes, rows_of
+from joker.estimators.inputs import KEPT, as_array, dense_row_bytes, figures_of, rows_of
 from joker.estimators.notebook import NotebookView
 from joker.estimators.path import Path
 from joker.estimators.relay import CallbackSupportMixin, Relay
 from joker.estimators.sample import Sample
 from joker.estimators.scoring import Judge, Scorer, scorer_of
+from joker.estimators.stored import check_stored, is_stored
 from joker.estimators.warm import Marks, Warm, seed_of
 from joker.estimators.watchers import watchers
 from joker.kernels import Kernel
@@ -131,6 +132,11 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """The targets as a user gave them."""
         raise NotImplementedError
 
+    def _remember(self, X: Any) -> None:
+        """Keep the names of the columns of a store: rows of others are refused."""
+        if isinstance(X, Store):
+            self.schema_ = X.schema
+
     def _checked_loss(self, task: str, elsewhere: str) -> Loss:
         loss = self._loss()
         if loss.frame.task != task:
@@ -140,7 +146,9 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return loss
 
     def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        """Check arrays, sparse matrices, frames or tensors as scikit-learn does."""
+        """Check arrays, sparse matrices, frames or tensors as scikit-learn does, and rows of stores likewise."""
+        if is_stored(X):
+            return check_stored(self, X, y, **checks)
         return validate_data(self, as_array(X), as_array(y), dtype=KEPT, accept_sparse="csr", **checks)
 
     def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
@@ -180,7 +188,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _forget(self) -> Warm | None:
         """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
-        for name in ("path_", "mean_", "scale_"):
+        for name in ("path_", "mean_", "scale_", "schema_"):
             self.__dict__.pop(name, None)
         before = self.__dict__.pop("_warm", None)
         return before if parameters.flag("warm_start", self.warm_start) else None
@@ -242,8 +250,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _standardize(self, sample: Sample) -> None:
         """Take the figures of the rows to train on, in one pass."""
         if parameters.flag("standardize", self.standardize):
-            w = None if sample.w is None else torch.from_numpy(sample.w)
-            found = scaling_of(rows_of(sample.x, torch.float64, torch.device("cpu"), copy=False), w)
+            found = figures_of(sample.x, sample.w)
             self.mean_, self.scale_ = found.mean.numpy(), found.deviation.numpy()
 
     def _columns(self, y: NDArray[Any], repeats: int, like: Tensor | Rows) -> Tensor:
@@ -301,8 +308,13 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     return w
 
 
-def check_pair(eval_set: Any) -> tuple[Any, Any]:
-    """The rows and targets of ``eval_set``."""
+def check_pair(eval_set: Any, targets_of: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The rows and targets of ``eval_set``; a store has both."""
+    alone = eval_set[0] if isinstance(eval_set, tuple | list) and len(eval_set) == 1 else eval_set
+    if isinstance(alone, Store):
+        return alone, targets_of(alone, None)
     if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-        raise InvalidParameter(f"eval_set must be a pair (X, y); got {type(eval_set).__name__}. Use eval_set=(Xv, yv).")
-    return eval_set[0], eval_set[1]
+        raise InvalidParameter(
+            f"eval_set must be a pair (X, y), or a row store; got {type(eval_set).__name__}. Use eval_set=(Xv, yv)."
+        )
+    return eval_set[0], targets_of(eval_set[0], eval_set[1])

@@ -16,11 +16,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from joker import kernels
-from joker.data import Rows, Scaling, scaling_of
+from joker.data import Rows, Scaling
 from joker.errors import InvalidData
 from joker.estimators import parameters
 from joker.estimators.base import KernelEstimator
-from joker.estimators.inputs import dense_row_bytes, rows_of
+from joker.estimators.inputs import dense_row_bytes, figures_of, pick, rows_of, stored_type
 from joker.estimators.scoring import score_path
 from joker.estimators.search import OCTAVES, Candidate, Family, Trial
 from joker.estimators.splits import Split, make_splits
@@ -45,7 +45,7 @@ class Bench:
         Fitted anew in each trial, with the settings of its candidate.
     score : callable
         ``score(estimator, X, y)``, with ``sample_weight`` where rows have weights.
-    x, y, w : ndarray; x may be a CSR matrix
+    x, y, w : ndarray; x may be a CSR matrix or rows of a store
         All rows, their targets and weights.
     splits : list of Split
         Which rows are trained on, and which are scored on.
@@ -124,10 +124,10 @@ class Bench:
     def _judge(self, candidate: Candidate, rows: NDArray[np.intp], held: NDArray[np.intp]) -> Any:  # (2, λ)
         model, few = self._model(candidate, len(rows)), rows[:1]
         # With an eval_set no rows of these are held out; which rows it has does not matter here.
-        model.fit(self.x[rows], self.y[rows], **self._weights(rows), eval_set=(self.x[few], self.y[few]))
+        model.fit(self._pick(rows), self.y[rows], **self._weights(rows), eval_set=(self._pick(few), self.y[few]))
         if is_classifier(model):
             held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may be missing
-        x, y, weights = self.x[held], self.y[held], self._weights(held)
+        x, y, weights = self._pick(held), self.y[held], self._weights(held)
         sample = model._sample(x, y, weights.get("sample_weight"))
         return score_path(model.path_.models, sample, lambda one: self.score(one, x, y, **weights))
 
@@ -154,7 +154,7 @@ class Bench:
         if candidate.family.lam is not None:
             return 1.0
         kernel = kernels.get(candidate.family.kernel, candidate.bandwidth)
-        few = self._rows(self.x[np.sort(self.splits[0].train[:SAMPLE])])
+        few = self._rows(self._pick(np.sort(self.splits[0].train[:SAMPLE])))
         return self.unit * float(kernel.diag(few[:].double()).mean())
 
     def _sigma(self, rule: str | float, shape: Kernel) -> float:
@@ -162,8 +162,11 @@ class Bench:
         assert isinstance(seed, int)
         return parameters.sigma(rule, shape, shape, self._rows(self.x), w, seed)
 
+    def _pick(self, rows: NDArray[np.intp]) -> Any:
+        return pick(self.x, rows)
+
     def _rows(self, x: Any) -> Rows:
-        wide = torch.float64 if x.dtype == np.float64 else torch.float32
+        wide = torch.float64 if stored_type(x) == np.float64 else torch.float32
         return rows_of(x, wide, torch.device("cpu"), copy=False, scaling=self.scaling)
 
 
@@ -199,8 +202,7 @@ def make_bench(
 def _scaling(model: KernelEstimator, x: Any, w: NDArray[np.float64] | None) -> Scaling | None:
     if not parameters.flag("standardize", model.standardize):
         return None
-    rows = rows_of(x, torch.float64, torch.device("cpu"), copy=False)
-    return scaling_of(rows, None if w is None else torch.from_numpy(w))
+    return figures_of(x, w)
 
 
 def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:

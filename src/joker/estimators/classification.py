@@ -15,12 +15,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from joker import losses
+from joker.data import Labels, Store
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import AT_ONCE, KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
-from joker.estimators.inputs import as_array, place_of
+from joker.estimators.inputs import place_of
 from joker.estimators.relay import with_callbacks
 from joker.estimators.sample import Sample
+from joker.estimators.stored import classes_of
 from joker.losses import Loss
 
 ClassWeight = Mapping[Any, float] | str | None
@@ -39,37 +41,50 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
     class_weight: ClassWeight = None
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Fit the machine: one column for two classes, else one for each class against the rest.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or tensor of shape (n, d)
-            Rows of inputs. A sparse matrix is never made dense as a whole.
+        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
+            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on the disk.
         y : array of shape (n,)
-            Classes, as numbers or strings. A class whose rows all have weight 0 is still a class.
+            Classes, as numbers or strings. A class whose rows all have weight 0 is still a class. A row store
+            brings its own.
         sample_weight : array of shape (n,), optional
             How much each row counts; 2 is the row twice, 0 leaves it out.
-        eval_set : pair (X, y), optional
+        eval_set : pair (X, y) or row store, optional
             Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
             stop early.
         """
         self._checked_loss("classification", "KernelRegressor")
         place = place_of(X, self.device)
-        X, y = self._check_rows(X, column_or_1d(check_labels(as_array(y)), warn=True))
+        x, y = self._check_rows(X, check_labels(classes_of(X, y)))
+        codes = self._meet(y)
+        w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
+        held = None
+        if eval_set is not None:
+            Xv, yv = check_pair(eval_set, classes_of)
+            Xv, yv = self._check_rows(Xv, check_labels(yv), reset=False)
+            held = Sample(Xv, self._signs(self._codes(yv)))
+        self._solve(Sample(x, self._signs(codes), w), held, codes, place)
+        self._remember(X)
+        return self
+
+    def _meet(self, y: NDArray[Any] | Labels) -> NDArray[Any]:  # (n,)
+        """Learn the classes; return which of them each row is of."""
+        if isinstance(y, Labels):
+            self.classes_ = y.classes
+            return y.codes
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise InvalidData(f"y must have at least two classes; got one class, {self.classes_[0]!r}. Add rows.")
-        codes = codes_of(y, self.classes_)
-        w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
-        held = None
-        if eval_set is not None:
-            Xv, yv = check_pair(eval_set)
-            Xv, yv = self._check_rows(Xv, check_labels(as_array(yv)), reset=False)
-            held = Sample(Xv, self._signs(self._codes(yv)))
-        self._solve(Sample(X, self._signs(codes), w), held, codes, place)
-        return self
+        return codes_of(y, self.classes_)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy on rows; y may be left out where X is a row store."""
+        return float(super().score(X, X.y if y is None and isinstance(X, Store) else y, sample_weight))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return f: of shape (n,) for two classes, positive for the second, else of shape (n, classes)."""
@@ -107,7 +122,10 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         found: NDArray[Any] = self.classes_[codes]
         return found
 
-    def _codes(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _codes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:
+        if isinstance(y, Labels):
+            places: NDArray[Any] = self._codes(y.classes)[y.codes]
+            return places
         if len(odd := np.setdiff1d(y, self.classes_)):
             raise InvalidData(f"y of eval_set must have classes of y only; found {odd[0]!r}. Leave such rows out.")
         return codes_of(y, self.classes_)
@@ -122,13 +140,15 @@ def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
 
 
 def check_labels(y: Any) -> Any:
-    """Refuse rows of no class: None has no place in the order of the classes."""
+    """One column of labels. Rows of no class are refused: None has no place in the order of the classes."""
+    if isinstance(y, Labels):
+        return y
     labels = np.asarray(y)
     given: list[Any] = labels.tolist() if labels.dtype == object and labels.ndim == 1 else []
     if None in given:
         row = given.index(None)
         raise InvalidData(f"y must name a class for each row; found None in row {row}. Leave such rows out.")
-    return y
+    return column_or_1d(y, warn=True)
 
 
 def weigh(

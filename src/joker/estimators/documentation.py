@@ -104,6 +104,8 @@ path_ : Path
     for each λ in ``models``.
 n_features_in_ : int
     The number of inputs d.
+schema_ : Schema
+    Names and kinds of the inputs, where the rows were those of a row store.
 feature_names_in_ : ndarray of str
     Their names, where X has any.
 """

@@ -12,7 +12,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from joker.data import HostRows, Rows, Scaling, SparseRows, TensorRows, as_rows, scaled, sparse_rows
+from joker.data import (
+    HostRows,
+    Rows,
+    Scaling,
+    SparseRows,
+    StoreRows,
+    TensorRows,
+    as_rows,
+    scaled,
+    scaling_of,
+    sparse_rows,
+)
 from joker.runtime import Upload, free_bytes, parse_device
 
 HALF = 0.5  # of what is free on a card: larger X stays on the host and is copied block by block
@@ -67,12 +78,14 @@ def rows_of(
     With ``scaling`` they are z-scores, made in float64 where the data are that.
     """
     if scaling is not None:
-        wide = torch.float64 if x.dtype == np.float64 else dtype
+        wide = torch.float64 if stored_type(x) == np.float64 else dtype
         return scaled(rows_of(x, wide, device, copy=copy), scaling, dtype)
     if isinstance(x, Part):
         if copy:
             return rows_of(x.whole[x.rows], dtype, device, copy=False)
         return rows_of(x.whole, dtype, device, copy=False).some(torch.from_numpy(x.rows))
+    if isinstance(x, StoreRows):
+        return _dense(x.array(slice(None)), dtype, device, copy=False) if copy else x.like(dtype, device)
     return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy)
 
 
@@ -80,7 +93,27 @@ def parts_of(x: Any) -> tuple[Any, ...]:
     """The arrays that an array or a CSR matrix consists of, without what SciPy remembers of them, and its shape."""
     if isinstance(x, Part):
         return (*parts_of(x.whole), x.rows)
+    if isinstance(x, StoreRows):
+        return x.section.checksums, x.start, x.stop
     return (x.indptr, x.indices, x.data, x.shape) if sp.issparse(x) else (x,)
+
+
+def stored_type(x: Any) -> np.dtype[Any]:
+    """The type that data are kept in, in memory or on a disk."""
+    return x.section.dtype if isinstance(x, StoreRows) else x.dtype
+
+
+def figures_of(x: Any, w: NDArray[np.float64] | None) -> Scaling:
+    """The mean and the deviation of each input; those of a whole store are known."""
+    if w is None and isinstance(x, StoreRows) and x.scaling is not None:
+        return x.scaling
+    rows = rows_of(x, torch.float64, torch.device("cpu"), copy=False)
+    return scaling_of(rows, None if w is None else torch.from_numpy(w))
+
+
+def pick(x: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows, as an array or a CSR matrix of their own."""
+    return x.array(rows) if isinstance(x, StoreRows) else x[rows]
 
 
 def materialised(x: Any) -> Any:

@@ -19,6 +19,7 @@ from joker.estimators.documentation import documented
 from joker.estimators.inputs import FLOATS, place_of
 from joker.estimators.relay import with_callbacks
 from joker.estimators.sample import Sample
+from joker.estimators.stored import numbers_of
 from joker.losses import Loss
 
 
@@ -27,35 +28,40 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     """The fit and the predictions of every regressor."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Fit the machine.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or tensor of shape (n, d)
-            Rows of inputs. A sparse matrix is never made dense as a whole.
+        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
+            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on the disk.
         y : array of shape (n,) or (n, outputs)
-            Targets. Outputs are fitted in one pass, with one λ.
+            Targets. Outputs are fitted in one pass, with one λ. A row store brings its own.
         sample_weight : array of shape (n,), optional
             How much each row counts; 2 is the row twice, 0 leaves it out.
-        eval_set : pair (X, y), optional
+        eval_set : pair (X, y) or row store, optional
             Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
             stop early.
         """
         self._checked_loss("regression", "KernelClassifier")
         place = place_of(X, self.device)
-        X, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
+        x, y = self._check_rows(X, numbers_of(X, y), multi_output=True, y_numeric=True)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
         coded = self._coded(y)
         held = None
         if eval_set is not None:
-            Xv, yv = self._check_rows(*check_pair(eval_set), multi_output=True, y_numeric=True, reset=False)
+            Xv, yv = self._check_rows(*check_pair(eval_set, numbers_of), multi_output=True, y_numeric=True, reset=False)
             held = Sample(Xv, self._coded(yv))
             if held.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
-        self._solve(Sample(X, coded, w), held, None, place)
+        self._solve(Sample(x, coded, w), held, None, place)
+        self._remember(X)
         return self
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² on rows; a row store brings its own y."""
+        return float(super().score(X, numbers_of(X, y), sample_weight))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the prediction for each row of X, of the shape of y."""
@@ -296,7 +302,7 @@ class KernelQuantile(BaseRegressor):
 
     quantile: float | Sequence[float] = 0.5
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
         self._several = np.ndim(self.quantile) > 0
         self._levels = np.atleast_1d(self.quantile)
         if self._levels.ndim != 1 or not self._levels.size:
@@ -314,9 +320,9 @@ class KernelQuantile(BaseRegressor):
         rank = np.argsort(np.argsort(self._levels, kind="stable"))
         return np.sort(f, axis=1)[:, rank]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of D² over the levels; 1 is perfect and 0 is as good as a constant."""
-        f = self.predict(X)
+        y, f = numbers_of(X, y), self.predict(X)
         columns = zip(self._levels, f.T if self._several else [f], strict=True)
         return float(np.mean([d2_pinball_score(y, f, alpha=tau, sample_weight=sample_weight) for tau, f in columns]))
 

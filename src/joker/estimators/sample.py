@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from joker.data import StoreRows
 from joker.errors import InvalidData
-from joker.estimators.inputs import Part
+from joker.estimators.inputs import Part, pick
 
 AT_ONCE = 2**18  # rows of which a mean is taken in one go
 
@@ -19,29 +21,37 @@ AT_ONCE = 2**18  # rows of which a mean is taken in one go
 class Sample:
     """Rows with their targets, coded as numbers."""
 
-    x: Any  # (n, d): an array or a CSR matrix, or a part of one
+    x: Any  # (n, d): an array or a CSR matrix, or a part of one, or rows of a store
     y: NDArray[Any]  # (n, t): float32 or float64, or int8 where they are signs
     w: NDArray[np.float64] | None = None  # (n,)
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows."""
-        return Sample(self.x[rows], self.y[rows], None if self.w is None else self.w[rows])
+        return Sample(pick(self.x, rows), self.y[rows], None if self.w is None else self.w[rows])
 
     def hold_out(self, share: float, strata: NDArray[Any] | None, seed: int) -> tuple[Sample, Sample]:
         """Return the rows to train on, which are not copied, and a share of the rows to score on.
 
-        The share is as large in every stratum.
+        The share is as large in every stratum. Of a store it is the last rows: they are in random order.
         """
-        rows = np.arange(len(self.y))
-        kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
-        if self.w is not None and not (self.w[kept].any() and self.w[held].any()):
+        if isinstance(self.x, StoreRows):
+            last = min(max(1, len(self.y) - math.ceil(share * len(self.y))), len(self.y) - 1)
+            train, scored = self._run(0, last), self._run(last, len(self.y))
+        else:
+            rows = np.arange(len(self.y))
+            kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+            kept = np.sort(kept)
+            train = Sample(Part(self.x, kept), self.y[kept], None if self.w is None else self.w[kept])
+            scored = self.take(np.sort(held))
+        if any(part.w is not None and not part.w.any() for part in (train, scored)):
             raise InvalidData(
                 "the rows held out to choose lam or the epoch, and the others, must not all have zero weight. "
                 "Use another validation_fraction or random_state, or give fit an eval_set."
             )
-        kept = np.sort(kept)
-        train = Sample(Part(self.x, kept), self.y[kept], None if self.w is None else self.w[kept])
-        return train, self.take(np.sort(held))
+        return train, scored
+
+    def _run(self, start: int, stop: int) -> Sample:
+        return Sample(self.x.run(start, stop), self.y[start:stop], None if self.w is None else self.w[start:stop])
 
     def weighty(self) -> Sample:
         """Return the rows that have a weight."""

@@ -13,6 +13,7 @@ import torch
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from joker.data import Schema
 from joker.errors import InexactFeatures, InvalidFile, InvalidParameter, JokerError
 from joker.estimators import parameters
 from joker.estimators.base import KernelEstimator
@@ -94,6 +95,7 @@ def save(estimator: KernelEstimator, path: AnyPath, *, store_features: bool = Fa
         "fitted": _fitted(estimator),
         "machines": machines,
         **_path_document(estimator),
+        **({"schema": estimator.schema_.to_json()} if hasattr(estimator, "schema_") else {}),
     }
     files.write(path, document, tensors)
 
@@ -242,6 +244,8 @@ def _restore(estimator: KernelEstimator, document: Document, machines: list[Mach
     # Keys that are not known are passed over, here and in the document at large: what a reader
     # must know to predict the same comes with a new version of the format, so the rest is comment.
     first, *others = machines
+    if "schema" in document:
+        estimator.schema_ = Schema.from_json(document["schema"])
     _become(estimator, document["fitted"], first, own)
     if "path" not in document:
         return
@@ -265,6 +269,9 @@ def _become(model: KernelEstimator, fitted: Document, machine: Machine, own: Own
 def _check(model: KernelEstimator, machine: Machine) -> None:
     """Refuse parts that do not fit one another."""
     inputs, t = model.n_features_in_, len(machine.constant)
+    schema = getattr(model, "schema_", None)
+    if schema is not None and schema.width != inputs:
+        raise InvalidFile(f"the columns of the table must be the {inputs} inputs of the model; they are {schema.width}")
     names = getattr(model, "feature_names_in_", None)
     classes = getattr(model, "classes_", ())
     if machine.n_inputs != inputs or (names is not None and len(names) != inputs):

@@ -17,6 +17,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
+from joker.data import Store, StoreRows
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
 from joker.estimators.base import KernelEstimator, check_weights
@@ -35,7 +36,7 @@ MOST_CLASSES = 100  # numbers with more distinct values than this are targets of
 
 def tune(
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     estimator: KernelEstimator | None = None,
     task: str | None = None,
@@ -63,10 +64,11 @@ def tune(
 
     Parameters
     ----------
-    X : array, sparse matrix, data frame or tensor of shape (n, d)
-        Rows of inputs, scaled so that their distances mean something: see StandardScaler.
+    X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
+        Rows of inputs, on one scale so that their distances mean something: see ``standardize`` of the estimators.
+        Of a store the rows of a trial are read into memory.
     y : array of shape (n,) or (n, outputs)
-        Classes or numbers.
+        Classes or numbers. A row store brings its own.
     estimator : estimator of joker, optional
         An estimator whose other settings are kept; its kernel, bandwidth and λ are those that are chosen. By
         default ``KernelClassifier()``, with the squared hinge, or ``KernelRidge()``.
@@ -121,9 +123,9 @@ def tune(
     """
     started = time.perf_counter()
     clock = _deadline(max_time, started)
-    x = check_array(as_array(X), accept_sparse="csr", dtype=KEPT, input_name="X", estimator="tune")
-    model = _estimator(estimator, task, as_array(y))
-    labels = _labels(as_array(y), is_classifier(model))
+    x, targets, task = _data(X, as_array(y), task, estimator)
+    model = _estimator(estimator, task, targets)
+    labels = _labels(targets, is_classifier(model))
     check_consistent_length(x, labels)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
     model.set_params(**{name: value for name, value in given.items() if value is not None})
@@ -142,6 +144,17 @@ def tune(
     model.set_params(**{name: winner[name] for name in ("kernel", "bandwidth", "lam")})
     model.fit(X, y, sample_weight=sample_weight)
     return Tuned(model, table, winner, searched, time.perf_counter() - started - searched)
+
+
+def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str | None]:
+    """Rows and targets, of a store where it has them, and the task that they are for."""
+    if isinstance(X, Store):
+        stated = task if given is not None or y is not None else task or X.task
+        return X.x, X.y if y is None else y, stated
+    if isinstance(X, StoreRows):
+        return X, y, task
+    x = check_array(as_array(X), accept_sparse="csr", dtype=KEPT, input_name="X", estimator="tune")
+    return x, y, task
 
 
 def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> KernelEstimator:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.data.rows import Rows
+from joker.data.scaling import Scaling
 from joker.data.store.file import RowFile, as_bytes
 from joker.data.store.header import Section
 from joker.runtime import Upload
@@ -33,6 +34,7 @@ class StoreRows(Rows):
     stop: int
     floating: torch.dtype = torch.float32
     upload: Upload = field(default_factory=lambda: Upload(torch.device("cpu")))
+    scaling: Scaling | None = None  # the figures of these rows, where they are known
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,7 +72,13 @@ class StoreRows(Rows):
 
     def run(self, start: int, stop: int) -> StoreRows:
         """Return the rows from one up to before another as rows of their own."""
-        return replace(self, start=self.start + start, stop=self.start + stop)
+        whole = (start, stop) == (0, len(self))
+        return self if whole else replace(self, start=self.start + start, stop=self.start + stop, scaling=None)
+
+    def array(self, rows: slice | NDArray[Any]) -> NDArray[Any]:  # (b, d)
+        """Return some rows as an array, in the type in the file."""
+        plain = replace(self, floating=self.stored, upload=Upload(torch.device("cpu")))
+        return plain[rows if isinstance(rows, slice) else torch.from_numpy(rows)].numpy()
 
     def take(
         self,

@@ -95,7 +95,7 @@ class Store:
     @cached_property
     def x(self) -> StoreRows:
         """The inputs."""
-        return StoreRows(self.file, self.header.x, 0, len(self))
+        return StoreRows(self.file, self.header.x, 0, len(self), scaling=self.scaling)
 
     @property
     def y(self) -> NDArray[Any]:
