@@ -137,7 +137,7 @@ def launch_cosine_sum(
     theta: Tensor,  # (m, t)
     scale: float,
     *,
-    tile: tuple[int, int] = (64, 64),
+    tile: tuple[int, int] | None = None,
     warps: int = 4,
     stages: int = 1,
 ) -> Tensor:  # (n, t)
@@ -148,6 +148,7 @@ def launch_cosine_sum(
     (n, d), (m, t) = x.shape, theta.shape
     if not n * t * m:
         return x.new_zeros(n, t)
+    tile = tile or ((64, 64) if d <= depth(d) else (32, 128))
     row_tiles = -(-n // tile[0])
     splits, share = shares(m, tile[1], n, row_tiles, t)
     partial = x.new_empty(splits, n, t)

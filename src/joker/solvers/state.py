@@ -264,11 +264,11 @@ class FeatureState(State):
         x = self.x[rows] if x is None else x
         (at, part), *others = self.parts
         psi, K = self._features_and_gram(part, x)
-        f = psi @ self.image[at]
+        f = _times(psi, self.image[at])
         for at, part in others:
             psi, more = self._features_and_gram(part, x)
             K = K + more
-            f += psi @ self.image[at]
+            f += _times(psi, self.image[at])
         return OpenBlock(rows, K, f, self.alpha.index_select(0, rows), x if others else psi)
 
     def _features_and_gram(self, part: FeatureMap, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -280,8 +280,8 @@ class FeatureState(State):
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         if len(self.parts) == 1:
-            return block.inside.T @ move
-        return torch.cat([part(block.inside).T @ move for _, part in self.parts])
+            return _transposed_times(block.inside, move)
+        return torch.cat([_transposed_times(part(block.inside), move) for _, part in self.parts])
 
     def image_of(self, alpha: Tensor) -> Tensor:
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
@@ -302,3 +302,13 @@ class FeatureState(State):
     def _tiles(self) -> Iterator[slice]:
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
         return tiles(len(self.x), row_bytes, self.budget, "features")
+
+
+def _times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
+    """Ψ v; as (vᵀ Ψᵀ)ᵀ cuBLAS takes a third of the time for two columns, and no more for others."""
+    return (v.T @ psi.T).T.contiguous() if psi.is_cuda and v.shape[1] > 1 else psi @ v
+
+
+def _transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t) -> (m, t)
+    """Ψᵀ v, in the same way."""
+    return (v.T @ psi).T if psi.is_cuda and v.shape[1] > 1 else psi.T @ v
