@@ -99,6 +99,12 @@ def free_bytes(device: torch.device) -> float:
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
 
 
+def cards() -> list[tuple[str, int, int]]:
+    """The CUDA cards here: the name of each, and its free and all bytes."""
+    found = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    return [(torch.cuda.get_device_name(card), *torch.cuda.mem_get_info(card)) for card in found]
+
+
 def release_memory(device: torch.device) -> None:
     """Give back to a card what is kept for later."""
     if device.type == "cuda":

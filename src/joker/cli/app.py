@@ -1,0 +1,58 @@
+"""The program ``joker``: its commands, and how it starts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from joker.cli.command import Command
+from joker.cli.convert import CONVERT
+from joker.cli.evaluate import EVALUATE
+from joker.cli.failures import INTERRUPTED, TERMINATED, TRACEBACK
+from joker.cli.info import INFO
+from joker.cli.predict import PREDICT
+from joker.runtime import VERSION
+
+COMMANDS: tuple[Command, ...] = (PREDICT, EVALUATE, CONVERT, INFO)
+EPILOG = (
+    "Each command shows its options and an example with --help. Exit status: 0 done, 1 the data or a file was refused, "
+    f"2 wrong usage, {INTERRUPTED} interrupted, {TERMINATED} terminated. {TRACEBACK}=1 in the environment adds the "
+    "traceback to an error."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program, and return its status."""
+    try:
+        program()(sys.argv[1:] if arguments is None else list(arguments), prog_name="joker")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def program() -> typer.Typer:
+    """Return the program with all of its commands."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG)
+    app.callback(no_args_is_help=True)(_about)
+    for command in COMMANDS:
+        command.add_to(app)
+    return app
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"joker {VERSION}")
+        raise typer.Exit
+
+
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Kernel machines on tables larger than memory, with a proof of how well they are solved."""

@@ -1,0 +1,71 @@
+"""``joker info``: what a file is, or what this machine has."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from joker.cli import stores
+from joker.cli.command import Command
+from joker.cli.console import Telling
+from joker.cli.convert import facts_of_store
+from joker.cli.models import facts_of, open_model
+from joker.data import open_store
+from joker.errors import MissingFile
+from joker.runtime import VERSION, cards, format_bytes
+
+PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow", "h5py", "triton")
+
+
+def info(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A model or a row store. Without it: this machine.")
+    ] = None,
+    telling: Telling = Telling(),  # noqa: B008
+) -> None:
+    """Tell what a model or a row store is, or what this machine has."""
+    telling.result(_machine() if path is None else _file(path))
+
+
+def _file(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise MissingFile(f"a file must exist; there is no {path}. Check the path.")
+    return facts_of_store(open_store(path)) if stores.is_store(path) else facts_of(open_model(path), path)
+
+
+def _machine() -> dict[str, Any]:
+    found = {name: _version(name) for name in PACKAGES}
+    return {
+        "joker": VERSION,
+        "python": platform.python_version(),
+        **{name: text for name, text in found.items() if text},
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "free_memory": _free_memory(),
+        "cards": [f"{card}, {format_bytes(free)} of {format_bytes(whole)} free" for card, free, whole in cards()],
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _free_memory() -> str | None:
+    """What Linux thinks that a new program may use."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return format_bytes(found[0] * 1024) if found else None
+
+
+INFO = Command("info", info, ("joker info", "joker info model.joker --json"))

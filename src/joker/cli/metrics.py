@@ -1,0 +1,171 @@
+"""How good predictions are: figures that are added up batch by batch."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.metrics import roc_auc_score
+
+from joker.errors import InvalidData
+from joker.estimators.base import KernelEstimator
+from joker.estimators.classification import BaseClassifier, codes_of
+
+
+class Metrics(ABC):
+    """Figures of a model on rows that come in batches."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.rows = 0
+
+    def add(self, x: Any, y: NDArray[Any], first: int) -> None:
+        """Count a batch, whose first row has this number."""
+        self._count(self.model._decide(x), y, first)
+        self.rows += len(y)
+
+    @property
+    @abstractmethod
+    def figures(self) -> dict[str, float | None]:
+        """The figures of all rows so far; None where one has no meaning."""
+
+    @abstractmethod
+    def _count(self, f: NDArray[Any], y: NDArray[Any], first: int) -> None: ...
+
+
+class ClassMetrics(Metrics):
+    """Accuracy; with two classes the area under the ROC curve; with probabilities the log loss.
+
+    Only the area needs something of every row: its score and its class.
+    """
+
+    model: BaseClassifier
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.right = 0
+        self.log_loss = 0.0
+        self.scores: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    def _count(self, f: NDArray[Any], y: NDArray[Any], first: int) -> None:
+        codes = self._codes(y, first)
+        ready = knowing(self.model, f)
+        self.right += int(np.sum(codes_of(ready.predict(None), self.model.classes_) == codes))
+        if len(self.model.classes_) == 2:
+            self.scores.append((f[:, 0], codes.astype(bool)))
+        if hasattr(ready, "predict_proba"):
+            p = ready.predict_proba(None)[np.arange(len(codes)), codes].astype(np.float64)
+            self.log_loss -= float(np.log(np.maximum(p, np.finfo(f.dtype).tiny)).sum())
+
+    def _codes(self, y: NDArray[Any], first: int) -> NDArray[np.intp]:
+        """The places of the labels among the classes of the model."""
+        classes = self.model.classes_
+        labels = y if (y.dtype.kind == "U") == (classes.dtype.kind == "U") else as_text(y)
+        known = classes if labels is y else as_text(classes)
+        order = np.argsort(known)
+        found: NDArray[np.intp] = order[np.searchsorted(known[order], labels).clip(max=len(known) - 1)]
+        if len(odd := np.flatnonzero(known[found] != labels)):
+            raise InvalidData(
+                f"the target must have the classes of the model, {', '.join(map(str, classes.tolist()))}; found "
+                f"{y[odd[0]].item()!r} in row {first + odd[0]}. Leave such rows out, or fit again with them."
+            )
+        return found
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        return {
+            "accuracy": self.right / self.rows,
+            "auc": self._area() if self.scores else None,
+            "log_loss": self.log_loss / self.rows if hasattr(self.model, "predict_proba") else None,
+        }
+
+    def _area(self) -> float | None:
+        scores, signs = (np.concatenate(parts) for parts in zip(*self.scores, strict=True))
+        return float(roc_auc_score(signs, scores)) if signs.any() and not signs.all() else None
+
+
+class NumberMetrics(Metrics):
+    """RMSE, MAE, R² and the relative error, the root mean square of ``(f − y)/y`` where no target is 0."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.sums: dict[str, NDArray[np.float64]] = {}
+        self.centre: NDArray[np.float64] | None = None
+        self.zero = False
+
+    def _count(self, f: NDArray[Any], y: NDArray[Any], first: int) -> None:
+        y = y.reshape(len(y), -1).astype(np.float64)
+        f = knowing(self.model, f).predict(None).reshape(len(y), -1).astype(np.float64)
+        if y.shape[1] not in (1, f.shape[1]):
+            raise InvalidData(
+                f"the target must have the {f.shape[1]} columns that the model predicts; got {y.shape[1]}. "
+                "Choose another with --target."
+            )
+        self.centre = y[0] if self.centre is None else self.centre  # near the mean: sums of squares keep their digits
+        self.zero = self.zero or not np.all(y)
+        for name, values in self._terms(f, y, y - self.centre).items():
+            self.sums[name] = self.sums.get(name, np.zeros(1)) + values.sum(axis=0)
+
+    def _terms(self, f: NDArray[Any], y: NDArray[Any], moved: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        error = f - y
+        relative = error / np.where(y == 0, 1, y)
+        return {"square": error**2, "size": np.abs(error), "y": moved, "yy": moved**2, "relative": relative**2}
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        n, sums = self.rows, self.sums
+        spread = sums["yy"] - sums["y"] ** 2 / n
+        return {
+            "rmse": float(np.sqrt(np.mean(sums["square"]) / n)),
+            "mae": float(np.mean(sums["size"]) / n),
+            "r2": float(np.mean(1 - sums["square"] / spread)) if n > 1 and np.all(spread > 0) else None,
+            "relative_error": None if self.zero else float(np.sqrt(np.mean(sums["relative"]) / n)),
+        }
+
+
+class QuantileMetrics(NumberMetrics):
+    """For each level of quantile regression the pinball loss, and the share of targets that are not above it."""
+
+    @property
+    def levels(self) -> NDArray[np.float64]:
+        """The levels of the model."""
+        return np.atleast_1d(np.asarray(self.model.quantile if self.model.quantile is not None else 0.5, dtype=float))
+
+    def _terms(self, f: NDArray[Any], y: NDArray[Any], moved: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        above = y - f
+        return {
+            "pinball": np.maximum(self.levels * above, (self.levels - 1) * above),
+            "covered": above <= 0,
+            "size": np.abs(above),
+        }
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        means = {name: (total / self.rows).tolist() for name, total in self.sums.items()}
+        names = {"pinball": "pinball_loss", "covered": "coverage", "size": "mae"}
+        shown = {label: means[name] for name, label in names.items()}
+        return shown if len(self.levels) > 1 else {name: values[0] for name, values in shown.items()}
+
+
+def metrics_of(model: KernelEstimator) -> Metrics:
+    """Return the figures that suit a model."""
+    if is_classifier(model):
+        return ClassMetrics(model)
+    of_quantiles = hasattr(model, "_levels") or getattr(model, "loss", None) == "quantile"
+    return QuantileMetrics(model) if of_quantiles else NumberMetrics(model)
+
+
+def knowing(model: Any, f: NDArray[Any]) -> Any:
+    """A model that has its decisions at hand, so that they are made once for all figures."""
+    ready = copy.copy(model)
+    ready.__dict__["_decide"] = lambda _: f.copy()
+    return ready
+
+
+def as_text(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as they are written; whole numbers without a point."""
+    return np.array([f"{x:g}" if isinstance(x, float) else str(x) for x in labels.tolist()])

@@ -1,0 +1,118 @@
+"""Tables of predictions, written a batch at a time: CSV or Parquet, whole or not there at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import BufferedWriter, TextIOWrapper
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.errors import InvalidFile, InvalidParameter, MissingFile, MissingPackage
+
+Columns = Sequence[NDArray[Any]]
+Write = Callable[[Columns], None]
+
+
+@contextmanager
+def writing(path: Path, names: Sequence[str]) -> Iterator[Write]:
+    """Give a function that writes a batch of columns; the file takes its name once all is written."""
+    form = FORMS[check_target(path)]
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".joker-{token_hex(8)}.tmp")
+    with _said_of(path):
+        file = temporary.open("wb")
+    write, finish = form(file, names)
+    try:
+        yield _said_of(path)(write)
+        with _said_of(path):
+            finish()
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            os.replace(temporary, target)
+    except BaseException:
+        with suppress(Exception):
+            finish()  # or it would try to when it is collected
+        file.raw.close()
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    """Let an error of the operating system name the file that the user knows."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidFile(
+            f"{path} must be in a place with room for it, and cannot be written: {error.strerror or error}. Nothing is "
+            "left of it. Make room, or choose another place."
+        ) from error
+
+
+def check_target(path: Path) -> str:
+    """Refuse a name that nothing can be written to; return its suffix."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMS:
+        raise InvalidParameter(
+            f"--out must end in {' or '.join(FORMS)}, which says what is written; got {path.name!r}. Rename it."
+        )
+    check_place(path)
+    return suffix
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no file can be put."""
+    if not path.resolve().parent.is_dir():
+        raise MissingFile(f"--out must be in a folder that exists; {path.resolve().parent} does not. Create it first.")
+    if path.exists() and not path.is_file():
+        raise InvalidFile(f"--out must name a file; {path} is none. Choose another name.")
+
+
+def _csv(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callable[[], object]]:
+    text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)  # a few bytes, which are only buffered here
+
+    def write(columns: Columns) -> None:
+        # As text an array has the fewest digits that give its numbers back.
+        writer.writerows(zip(*(column.astype(str) for column in columns), strict=True))
+
+    return write, text.detach
+
+
+def _parquet(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callable[[], object]]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingPackage(
+            "Parquet needs pyarrow, which is not installed. Use `pip install joker[tables]`, or write .csv."
+        ) from error
+    writers: list[Any] = []
+
+    def write(columns: Columns) -> None:
+        table = pyarrow.table(dict(zip(names, map(_arrow_ready, columns), strict=True)))
+        if not writers:
+            writers.append(parquet.ParquetWriter(file, table.schema))
+        writers[0].write_table(table)
+
+    return write, lambda: [writer.close() for writer in writers]
+
+
+def _arrow_ready(column: NDArray[Any]) -> Any:
+    return column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column)
+
+
+FORMS: dict[str, Callable[[BufferedWriter, Sequence[str]], tuple[Write, Callable[[], object]]]] = {
+    ".csv": _csv,
+    ".parquet": _parquet,
+}
