@@ -123,9 +123,16 @@ def test_a_flipped_byte_is_noticed(tmp_path, rng, save):
         read_whole(open_source(path), 500)
 
 
-def test_arrays_that_cannot_be_streamed_are_refused(tmp_path, rng):
-    with pytest.raises(InvalidFile, match="'X' is kept column after column"):
-        open_source(save_npz(tmp_path / "t", X=np.asfortranarray(rng.normal(size=(9, 3)))))
+@pytest.mark.parametrize("save", [save_npz, save_packed])
+def test_columns_one_after_another(tmp_path, rng, save):
+    x = rng.normal(size=(23, 3, 2))
+    path = save(tmp_path / "t", X=np.asfortranarray(x), y=np.asfortranarray(x[:, :, 0]))
+    got, y = read_whole(open_source(path))
+    np.testing.assert_array_equal(got, x.reshape(23, 6))
+    np.testing.assert_array_equal(y, x[:, :, 0])
+
+
+def test_a_sparse_matrix_is_refused(tmp_path):
     sparse.save_npz(tmp_path / "s.npz", sparse.csr_array(np.eye(3)))
     with pytest.raises(InvalidFile, match="a sparse matrix of SciPy"):
         open_source(tmp_path / "s.npz")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from joker.data.sources.archive import pick
 from joker.data.sources.arrays import Array, ArraySource, array_source
-from joker.data.sources.npy import Header, fill, read_header
+from joker.data.sources.npy import Header, NpyArray, fill, read_header
 from joker.data.sources.wish import Wish
 from joker.errors import InvalidFile
 
@@ -38,14 +40,26 @@ class NpzArray(Array):
         return self.header.dtype
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
-        n = self.shape[0]
         with _unzipping(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
-            read_header(file, self.name)
-            for first in range(0, n, rows):
-                out = np.empty((min(rows, n - first), *self.shape[1:]), self.dtype)
-                fill(file, out, self.name)
-                yield out
+            turned = self.header.fortran and len(self.shape) > 1
+            yield from self._unpacked(file, rows) if turned else self._run(file, rows)
             file.read(1)  # at its end the checksum is compared
+
+    def _run(self, file: Any, rows: int) -> Iterator[NDArray[Any]]:
+        """Read rows that come one after another."""
+        n = self.shape[0]
+        read_header(file, self.name)
+        for first in range(0, n, rows):
+            out = np.empty((min(rows, n - first), *self.shape[1:]), self.dtype)
+            fill(file, out, self.name)
+            yield out
+
+    def _unpacked(self, file: Any, rows: int) -> Iterator[NDArray[Any]]:
+        """Read rows of an array that is kept column after column, by way of a file that can be read in any order."""
+        with tempfile.NamedTemporaryFile(suffix=".npy") as plain:
+            shutil.copyfileobj(file, plain)
+            plain.flush()
+            yield from NpyArray(Path(plain.name), self.name, self.header).chunks(rows)
 
 
 @contextmanager
@@ -62,8 +76,6 @@ def open_npz(wish: Wish) -> ArraySource:
     """Open the arrays of a .npz file."""
     members = _members(wish.path)
     x, y = pick(wish, {name: array.shape for name, array in members.items()})
-    for name in filter(None, (x, y)):
-        _check_order(wish.path, members[name])
     return array_source(wish, members[x], None if y is None else members[y], y or "y")
 
 
@@ -91,12 +103,3 @@ def _header_or_none(file: Any, name: str) -> Header | None:
         return read_header(file, name)
     except InvalidFile:
         return None
-
-
-def _check_order(path: Path, array: NpzArray) -> None:
-    if array.header.fortran and len(array.shape) > 1:
-        name = array.member.removesuffix(".npy")
-        raise InvalidFile(
-            f"{path}: an array must be kept row after row to be read in parts; {name!r} is kept column after column. "
-            "Save numpy.ascontiguousarray of it."
-        )

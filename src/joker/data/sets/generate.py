@@ -1,0 +1,126 @@
+"""Rows of the shape of large data sets, drawn as they are read: for measuring time and memory, not accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from joker.data.schema import Schema
+from joker.data.sources import Batch, Source
+from joker.errors import InvalidParameter, UnknownName
+from joker.runtime import generator
+
+BLOCK_BYTES = 2**21  # of the float32 from which a block of rows is made
+TELLING = 6  # columns that tell the classes apart
+IMAGE = (32, 32, 3)
+CLASSES = 10
+
+Drawn = tuple[NDArray[Any], NDArray[Any]]  # (k, d) and (k,)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What generated rows share with a data set: inputs, type and how common the classes are."""
+
+    width: int
+    dtype: np.dtype[Any]
+    draw: Callable[[torch.Generator, int, int], Drawn]  # from a generator, for a seed, so many rows
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratedSource(Source):
+    """Generated rows: the same for the same name and seed, however they are cut into batches."""
+
+    name: str
+    schema: Schema
+    dtype: np.dtype[Any]
+    rows: int
+    shape: Shape
+    kind: str
+    seed: int
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        if not isinstance(rows, Integral) or rows < 1:
+            raise InvalidParameter(f"rows must be a whole number of at least 1; got {rows!r}. Use 10000.")
+        block = max(1, BLOCK_BYTES // (4 * self.shape.width))
+        for start in range(0, self.rows, block):
+            x, y = self.shape.draw(generator(self.seed, f"{self.kind}/{start // block}"), self.seed, block)
+            count = min(block, self.rows - start)
+            for first in range(0, count, rows):
+                part = slice(first, min(first + rows, count))
+                yield Batch(x[part], y[part], start + first)
+
+
+def generate(name: str, n: int, seed: int = 0) -> GeneratedSource:
+    """Return n generated rows of the shape of a data set.
+
+    They have its number of inputs, its type and the share of its classes, and the classes can be learnt; beyond
+    that they are nothing like it. Their columns are called ``generated0``, ``generated1``, ..., so that no
+    result passes for one on the real data.
+
+    Parameters
+    ----------
+    name : {"higgs", "susy", "cifar5m"}
+        Whose shape: 28 or 18 inputs of float32 and two classes, or 3,072 of uint8 and ten.
+    n : int
+        The number of rows. The first rows do not depend on it.
+    seed : int
+        Of the draw.
+
+    Examples
+    --------
+    >>> source = generate("higgs", 1000)
+    >>> source.schema.width, source.rows, source.name
+    (28, 1000, 'generated rows of the shape of higgs')
+    """
+    if name not in SHAPES:
+        raise UnknownName.among("name", name, SHAPES)
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        raise InvalidParameter(f"n must be a whole number of at least 1; got {n!r}. Use 1000000.")
+    shape = SHAPES[name]
+    schema = Schema.numbers([f"generated{j}" for j in range(shape.width)], "label")
+    title = f"generated rows of the shape of {name}"
+    return GeneratedSource(title, schema, shape.dtype, int(n), shape, f"generate/{name}", int(seed))
+
+
+def _particles(width: int, share: float) -> Shape:
+    """Two classes that differ in how pairs of columns go together, as no line would tell."""
+
+    def draw(source: torch.Generator, seed: int, rows: int) -> Drawn:
+        y = torch.rand(rows, generator=source) < share
+        x = torch.randn(rows, width, generator=source)
+        sign = torch.where(y, 1.0, -1.0)[:, None]
+        x[:, :TELLING:2] += 0.8 * sign * x[:, 1:TELLING:2]
+        x[:, -2:] = x[:, -2:].exp()  # energies are not normal
+        return x.numpy(), y.numpy().astype(np.float64)
+
+    return Shape(width, np.dtype(np.float32), draw)
+
+
+def _images(source: torch.Generator, seed: int, rows: int) -> Drawn:
+    """Ten classes of coarse patterns in noise."""
+    y = torch.randint(CLASSES, (rows,), generator=source)
+    noise = torch.randn(rows, *IMAGE, generator=source)
+    x = noise.mul_(50).add_(_patterns(seed)[y]).clamp_(0, 255).to(torch.uint8)
+    return x.reshape(rows, -1).numpy(), y.numpy()
+
+
+@lru_cache(maxsize=2)
+def _patterns(seed: int) -> torch.Tensor:  # (CLASSES, *IMAGE)
+    """Return an image of 4 × 4 patches for each class."""
+    coarse = torch.randn(CLASSES, 4, 4, IMAGE[2], generator=generator(seed, "generate/patterns"))
+    return 128 + 30 * coarse.repeat_interleave(8, 1).repeat_interleave(8, 2)
+
+
+SHAPES = {
+    "higgs": _particles(28, 0.530),  # 53% of its rows are signal
+    "susy": _particles(18, 0.458),  # 45.8% of its rows are signal
+    "cifar5m": Shape(32 * 32 * 3, np.dtype(np.uint8), _images),
+}

@@ -1,0 +1,139 @@
+"""Parts of sources, and sources put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from joker.data.schema import Schema
+from joker.data.sources import Batch, Source
+from joker.errors import InvalidData
+from joker.runtime import generator
+
+DRAWN = 2**16  # rows that are drawn at a time
+
+
+@dataclass(frozen=True)
+class Span:
+    """The rows from ``start`` up to before ``stop``."""
+
+    start: int
+    stop: int
+
+    def count(self, rows: int) -> int:
+        """How many of the first ``rows`` rows belong to it."""
+        return max(0, min(self.stop, rows) - self.start)
+
+    def mask(self, first: int, count: int) -> NDArray[np.bool_]:
+        """Which of some rows belong to it."""
+        numbers = np.arange(first, first + count)
+        return (numbers >= self.start) & (numbers < self.stop)
+
+    def ends_before(self, row: int) -> bool:
+        """Whether no row from this one on belongs to it."""
+        return row >= self.stop
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A share of the rows, drawn by their number and a seed, and the others as its complement."""
+
+    share: float
+    seed: int
+    inside: bool = True
+
+    def count(self, rows: int) -> int:
+        """How many of the first ``rows`` rows belong to it."""
+        return sum(int(self.mask(first, min(DRAWN, rows - first)).sum()) for first in range(0, rows, DRAWN))
+
+    def mask(self, first: int, count: int) -> NDArray[np.bool_]:
+        """Which of some rows belong to it."""
+        blocks = range(first // DRAWN, (first + count - 1) // DRAWN + 1)
+        drawn = np.concatenate([_uniform(self.seed, block) for block in blocks])
+        start = first % DRAWN
+        inside: NDArray[np.bool_] = drawn[start : start + count] < self.share
+        return inside if self.inside else ~inside
+
+    def ends_before(self, row: int) -> bool:
+        """Whether no row from this one on belongs to it."""
+        return False
+
+
+@lru_cache(maxsize=2)
+def _uniform(seed: int, block: int) -> NDArray[np.float32]:  # (DRAWN,)
+    return torch.rand(DRAWN, generator=generator(seed, f"split/{block}")).numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class PartSource(Source):
+    """Some rows of a source, which may be given other names."""
+
+    name: str
+    schema: Schema
+    dtype: np.dtype[Any]
+    rows: int | None
+    whole: Source
+    part: Span | Draw
+    expected: int | None  # rows of the whole, where that is known
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        seen = given = 0
+        for batch in self.whole.batches(rows):
+            keep = self.part.mask(seen, len(batch))
+            seen += len(batch)
+            if keep.any():
+                yield Batch(batch.x[keep], None if batch.y is None else batch.y[keep], given)
+                given += int(keep.sum())
+            if self.part.ends_before(seen):
+                return
+        if self.expected is not None and seen != self.expected:
+            raise InvalidData(
+                f"{self.whole.name} must have the {self.expected:,} rows of the data set; it has {seen:,}. Download it "
+                "again, or read a part of it with joker.data.open_source."
+            )
+
+
+def part_of(whole: Source, part: Span | Draw, expected: int | None = None, schema: Schema | None = None) -> PartSource:
+    """Return some rows of a source; ``expected`` is the number of rows of the whole, which is then checked."""
+    known = whole.rows if expected is None else expected
+    count = None if known is None else part.count(known)
+    schema = whole.schema if schema is None else schema
+    return PartSource(whole.name, schema, whole.dtype, count, whole, part, expected)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedSource(Source):
+    """Sources of the same columns, one after another."""
+
+    name: str
+    schema: Schema
+    dtype: np.dtype[Any]
+    rows: int | None
+    sources: tuple[Source, ...]
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        before = 0
+        for source in self.sources:
+            for batch in source.batches(rows):
+                yield Batch(batch.x, batch.y, before)
+                before += len(batch)
+
+
+def joined(name: str, sources: tuple[Source, ...]) -> JoinedSource:
+    """Return sources of the same columns and type as one."""
+    first = sources[0]
+    for source in sources:
+        if source.schema.names != first.schema.names or source.dtype != first.dtype:
+            raise InvalidData(
+                f"{source.name} must have the columns of {first.name}, {first.schema.width} of {first.dtype}; it has "
+                f"{source.schema.width} of {source.dtype}. Check which files belong together."
+            )
+    counts = [source.rows for source in sources]
+    total = None if None in counts else sum(count for count in counts if count is not None)
+    return JoinedSource(name, first.schema, first.dtype, total, sources)
