@@ -19,7 +19,7 @@ from joker.solvers import BlockSolver
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = ("block_solver", "averaging", "tuning")
-PARTS = ("common", "paper_twin", *SCRIPTS, "path", "cpu_peers")
+PARTS = ("common", "paper_twin", *SCRIPTS, "path", "cpu_peers", "out_of_core")
 
 
 @pytest.fixture
@@ -162,3 +162,20 @@ def test_a_quick_run_writes_and_prints_its_figures(
     figures = written["cpu"]["losses"] if name == "path" else written["sets"]
     assert all(word in printed for word in figures)
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.json"]
+
+
+@pytest.mark.slow
+def test_training_from_a_disk_is_measured(
+    parts: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not Path("/proc/self/status").is_file():
+        pytest.skip("the growth of resident memory is read from /proc")
+    parts.out_of_core.main(["--rows", "20000", "-m", "64", "--out", str(tmp_path)])
+    printed = capsys.readouterr().out
+    written = json.loads((tmp_path / "out_of_core.json").read_text(encoding="utf-8"))
+    assert all(step in printed for step in ("convert", "disk", "memory"))
+    assert written["convert"]["store_bytes"] > 20_000 * 28 * 4
+    assert abs(written["disk"]["accuracy"] - written["memory"]["accuracy"]) < 0.05
+    assert min(written[step]["growth_bytes"] for step in ("convert", "disk", "memory")) > 0
+    assert written["ratio"] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out_of_core.json"]
