@@ -59,7 +59,7 @@ RAISED_BUILTINS = {"AttributeError", "IndexError", "KeyError", "NotImplementedEr
 RAISED_BY_CLI = ("builtins.SystemExit", "typer.")
 MAX_LINES = 350
 # Optional or for development only: `import joker` must work, and stay quick, without them.
-NEVER_IMPORTED = ("clarabel", "cvxpy", "matplotlib", "pandas", "pyarrow", "rich", "safetensors", "typer")
+NEVER_IMPORTED = ("clarabel", "cvxpy", "h5py", "matplotlib", "pandas", "pyarrow", "rich", "safetensors", "typer")
 
 
 @dataclass(frozen=True)

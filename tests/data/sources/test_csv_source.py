@@ -163,6 +163,7 @@ BAD = [
     ("a,b\n", InvalidData, r"a header and no rows"),
     ("a,a\n1,2\n", InvalidData, r"names of columns must differ; 'a'"),
     ('a,b\n1,2\n"3,4\n5,6', InvalidData, r"every row must have 2 fields; row 1 has 1"),
+    ("a,b\n" + "1" * 200_000 + ",2\n", InvalidFile, r"reading its first line failed \(field larger"),
     (b"\xff\xfe1\x00,\x002\x00\n\x00" * 9, InvalidFile, r"must be text in UTF-8"),
 ]
 
@@ -189,6 +190,8 @@ def test_bad_arguments_get_a_sentence(tmp_path):
         open_source(write(tmp_path / "t.doc", "a"))
     with pytest.raises(UnknownName, match="categories must be one of"):
         open_source(path, categories="onehot")
+    with pytest.raises(InvalidFile, match="delimited text"):
+        open_source(path, delimiter="::")
     with pytest.raises(InvalidParameter, match="dtype must be float32, float64"):
         open_source(path, dtype="int8")
     with pytest.raises(InvalidParameter, match="rows must be a whole number"):
@@ -227,3 +230,14 @@ def test_a_truncated_file_is_refused(tmp_path, rng, suffix):
     noise = write(tmp_path / f"u.csv{suffix}", b"no such thing")
     with pytest.raises(InvalidFile, match="must be"):
         open_source(noise)
+
+
+def test_a_file_that_may_not_be_read_gets_a_sentence(tmp_path, monkeypatch):
+    path = write(tmp_path / "t.csv", "a,b\n1,2\n")
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("joker.data.sources.text.open_text", refuse)
+    with pytest.raises(InvalidFile, match="that you may read; Permission denied"):
+        open_source(path)

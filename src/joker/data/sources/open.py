@@ -74,7 +74,12 @@ def open_source(
     if not place.exists():
         raise MissingFile(f"a file of data must exist; there is no {place}. Check the path.")
     wish = Wish(place, target, columns, header, one_hot, schema, delimiter, inputs, kind)
-    return _reader(place)(wish)
+    try:
+        return _reader(place)(wish)
+    except PermissionError as error:
+        raise InvalidFile(
+            f"{place} must be one that you may read; {error.strerror}. Change its permissions."
+        ) from error
 
 
 Reader = Callable[[Wish], Source]

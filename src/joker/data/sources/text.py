@@ -73,7 +73,7 @@ def find_layout(path: Path, head: bytes, header: bool | str, delimiter: str | No
     if header not in (True, False, "auto"):
         raise InvalidParameter(f"header must be True, False or 'auto'; got {header!r}. Use 'auto'.")
     text = _decode(path, head)
-    delimiter = delimiter or _delimiter(text)
+    delimiter = delimiter or _delimiter(path, text)
     records = _records(path, text, delimiter)
     first, lines = records[0]
     second = records[1][0] if len(records) > 1 else []
@@ -126,9 +126,9 @@ def _decode(path: Path, head: bytes) -> str:
         raise InvalidFile(f"{path} must be text in UTF-8; {error}. Save it in that encoding.") from error
 
 
-def _delimiter(text: str) -> str:
+def _delimiter(path: Path, text: str) -> str:
     for delimiter in DELIMITERS:
-        widths = {len(fields) for fields, _ in _parsed(text, delimiter)}
+        widths = {len(fields) for fields, _ in _records(path, text, delimiter)}
         if len(widths) == 1 and widths != {1}:
             return delimiter
     return ","
