@@ -1,6 +1,8 @@
 """The program as a whole: its help, its statuses, and what it says when something is wrong."""
 
 import signal
+import subprocess
+import sys
 import threading
 import tomllib
 import warnings
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from program import run, well
+from program import environment, run, well
 
 from joker import errors
 from joker.cli.app import COMMANDS
@@ -146,3 +148,9 @@ def test_info_tells_of_this_machine() -> None:
     facts = well("info", "--json").document
     assert {"joker", "python", "torch", "cores", "cards"} <= set(facts)
     assert "torch" in well("info").out
+
+
+def test_help_does_not_wait_for_scikit_learn() -> None:
+    """It takes as long to import as torch does, and shows nothing."""
+    code = "import sys, joker.cli; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=environment(), check=False).returncode == 0

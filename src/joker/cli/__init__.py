@@ -1,4 +1,4 @@
-"""The command line: ``joker predict``, ``evaluate``, ``convert`` and ``info``."""
+"""The command line: ``joker fit``, ``predict``, ``evaluate``, ``tune``, ``convert`` and ``info``."""
 
 from joker.cli.app import main
 

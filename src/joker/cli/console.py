@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -37,10 +37,6 @@ class Telling:
         """Print how it went, which a reader may not care to know."""
         if self.as_json or not self.quiet:
             self.result(facts)
-
-    def plan(self, plan: Any) -> None:
-        """Print a plan of the library."""
-        print(json.dumps(plain(asdict(plan))) if self.as_json else plan)
 
     def note(self, text: str) -> None:
         """Tell something on the way."""

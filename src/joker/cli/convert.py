@@ -30,7 +30,7 @@ def convert(
             rich_help_panel=PLACE,
         ),
     ] = None,
-    memory: Memory = "256MB",
+    memory: Memory = stores.MEMORY,
     seed: Annotated[int, typer.Option(help="Of the order of the rows.", min=0, rich_help_panel=PLACE)] = 0,
     reading: Reading = Reading(),  # noqa: B008
     telling: Telling = Telling(),  # noqa: B008

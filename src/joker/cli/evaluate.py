@@ -11,7 +11,6 @@ import typer
 from joker.cli import models, stores
 from joker.cli.command import Command
 from joker.cli.console import Telling
-from joker.cli.metrics import metrics_of
 from joker.cli.options import READING, Data, Device, Layout, Memory, Model
 from joker.cli.predict import batch_rows
 from joker.data import Batch
@@ -42,6 +41,8 @@ def evaluate(
     error, the root mean square of (prediction − truth)/truth, where no true value is 0. Quantiles: the pinball loss,
     the share of true values that are not above the prediction, and MAE.
     """
+    from joker.cli.metrics import metrics_of
+
     fitted = models.open_model(model, device=device, memory=memory)
     found = metrics_of(fitted)
     total, batches = _rows(fitted, data, target, memory, layout)

@@ -163,6 +163,7 @@ def knowing(model: Any, f: NDArray[Any]) -> Any:
     """A model that has its decisions at hand, so that they are made once for all figures."""
     ready = copy.copy(model)
     ready.__dict__["_decide"] = lambda _: f.copy()
+    ready.__dict__["_results"] = lambda _, decode: decode(f.copy())
     return ready
 
 

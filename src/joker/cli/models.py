@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joker.data import Schema, Source, open_source
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators import load
-from joker.estimators.base import KernelEstimator
 from joker.models import FeatureMachine
 from joker.runtime import format_bytes
+
+if TYPE_CHECKING:
+    from joker.estimators.base import KernelEstimator
 
 OF_A_LOSS = ("loss", "delta", "epsilon", "p", "quantile")
 
 
 def open_model(path: Path, *, device: str | None = None, memory: str | None = None) -> KernelEstimator:
     """Read a model; it computes where and in as much memory as is told."""
+    from joker.estimators import load  # scikit-learn takes its time, and --help has no need of it
+
     model: KernelEstimator = load(path, device=device)
     return model if memory is None else model.set_params(memory=memory)
 
@@ -79,16 +82,16 @@ def facts_of(model: KernelEstimator, path: Path | None) -> dict[str, Any]:
         "kernel": str(model.kernel),
         "bandwidth": model.bandwidth_,
         "lam": model.lam_,
-        "features": machine.theta.shape[0] - model._constant
-        if isinstance(machine, FeatureMachine)
-        else "none: the kernel itself",
+        "features": len(machine.theta) - model._constant if isinstance(machine, FeatureMachine) else "exact",
         "inputs": model.n_features_in_,
         "columns": None if schema is None else list(schema.names),
         "target": None if schema is None else schema.target,
         "classes": None if classes is None else classes.tolist(),
         "standardized": hasattr(model, "mean_"),
-        "epochs": model.history_[-1]["epoch"] if model.history_ else None,
+        "epochs": model.history_[-1]["epoch"],
+        "seconds": model.history_[-1]["seconds"],
         "gap": model.gap_,
+        "scores_held_out": _path(model),
         "ended": str(model.stop_reason_),
         "size": None if path is None else format_bytes(path.stat().st_size),
     }
@@ -98,6 +101,13 @@ def _parameters(model: KernelEstimator) -> dict[str, Any]:
     """The loss and its parameters, those that are set."""
     found = {field.name: getattr(model, field.name) for field in fields(model) if field.name in OF_A_LOSS}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _path(model: KernelEstimator) -> dict[str, float] | None:
+    """How each λ did on held-out rows; higher is better."""
+    if not hasattr(model, "path_"):
+        return None
+    return {f"{lam:g}": float(score) for lam, score in zip(model.path_.lam, model.path_.scores, strict=True)}
 
 
 def _names(model: KernelEstimator) -> list[str]:

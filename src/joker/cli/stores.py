@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from joker.cli import values
 from joker.cli.console import Telling
-from joker.cli.options import Layout, Reading
+from joker.cli.options import Layout, Place, Reading
 from joker.data import Batch, Source, Store, convert, open_source, open_store
 from joker.errors import InvalidData, InvalidParameter
 
 SUFFIX = ".rows"
+MEMORY = "256MB"  # for putting rows in order, where the user names none
 
 
 def is_store(path: Path) -> bool:
@@ -45,17 +47,18 @@ def open_given(data: Path, reading: Reading) -> Store:
 
 
 @contextmanager
-def passing(source: Source, beside: Path, task: str, seed: int, telling: Telling) -> Iterator[Store]:
+def passing(source: Source, beside: Path, task: str, place: Place, telling: Telling) -> Iterator[Store]:
     """Put a table in a row store that is gone when the block ends, and when the process is killed."""
-    place = beside.with_name(f".{beside.name}{SUFFIX}")
+    path = beside.with_name(f".{beside.name}{SUFFIX}")
+    memory = MEMORY if place.memory == values.AUTO else place.memory
     try:
         with telling.bar(f"reading {Path(source.name).name}") as update:
-            store = convert(source, place, task=task, seed=seed, progress=update)
+            store = convert(source, path, task=task, seed=place.seed, memory=memory, progress=update)
         if os.name == "posix":
-            place.unlink()  # the file is read through its handle, and ends with it
+            path.unlink()  # the file is read through its handle, and ends with it
         yield store
     finally:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def place_of(out: Path | None, scratch: Path | None, data: Path) -> Path:

@@ -1,0 +1,126 @@
+"""``joker fit``: from a table to a model, in bounded memory, and on again after an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from joker.callbacks import Callback, Checkpoint, Progress
+from joker.cli import stores
+from joker.cli.command import Command
+from joker.cli.console import Telling
+from joker.cli.models import facts_of
+from joker.cli.options import Data, Kernel, Loss, Place, Reading, Solving
+from joker.cli.tables import check_place
+from joker.data import Store
+from joker.errors import InvalidParameter
+
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="MODEL", help="Where the model goes, such as model.joker.")
+]
+
+
+def fit(
+    data: Data,
+    out: Out = None,
+    resume: Annotated[
+        bool | None,
+        typer.Option(
+            "--resume/--no-resume", help="Go on from the checkpoint that an interrupted fit has left, or begin anew."
+        ),
+    ] = None,
+    reading: Reading = Reading(),  # noqa: B008
+    loss: Loss = Loss(),  # noqa: B008
+    kernel: Kernel = Kernel(),  # noqa: B008
+    solving: Solving = Solving(),  # noqa: B008
+    place: Place = Place(),  # noqa: B008
+    telling: Telling = Telling(),  # noqa: B008
+) -> None:
+    """Fit a model on a table and write it to a file.
+
+    A table is read twice at most, and put in random order in a file beside the model that is gone afterwards. Ctrl-C
+    leaves a checkpoint; the same command with --resume goes on from it and gives the same model.
+    """
+    from joker.cli import learner
+
+    settings = {**kernel.keywords, **solving.keywords, **place.keywords}
+    target = _target(out)
+    with opened(data, reading, loss, settings, place, target, telling) as store:
+        model = learner.estimator(loss, str(store.task), store.classes, **settings)
+        with checkpoint(target, resume, telling) as callback:
+            model.set_params(callbacks=[callback, *progress(telling)]).fit(store)
+            model.save(target)
+    telling.summary(facts_of(model, target))
+
+
+@contextmanager
+def opened(
+    data: Path,
+    reading: Reading,
+    loss: Loss,
+    settings: dict[str, Any],
+    place: Place,
+    out: Path | None,
+    telling: Telling,
+) -> Iterator[Store]:
+    """Give the rows to train on as a row store, which is a passing one where a table is given."""
+    from joker.cli import learner
+
+    if stores.is_store(data):
+        store = stores.open_given(data, reading)
+        learner.task_of(loss, store.task)
+        yield store
+        return
+    source = stores.open_table(data, reading)
+    task = learner.task_of(loss, "classification" if source.schema.text_target else None)
+    beside = stores.place_of(out, place.scratch, data)
+    learner.rehearse(loss, task, source.schema.width, **settings)
+    with stores.passing(source, beside, task, place, telling) as store:
+        yield store
+
+
+@contextmanager
+def checkpoint(out: Path, resume: bool | None, telling: Telling) -> Iterator[Checkpoint]:
+    """Give a callback that keeps the fit in a file beside the model, until the model is there."""
+    path = out.with_name(f"{out.name}.checkpoint")
+    if path.exists() and resume is None:
+        raise InvalidParameter(
+            f"a fit to {out} was interrupted, and {path} holds how far it came. Use --resume to go on from there, or "
+            "--no-resume to begin anew."
+        )
+    if resume and not path.exists():
+        telling.note(f"There is no {path} to go on from; the fit begins anew.")
+    before = path.stat().st_mtime_ns if path.exists() else None
+    try:
+        yield Checkpoint(path, resume=bool(resume))
+    except BaseException as error:
+        if path.exists() and (resume or path.stat().st_mtime_ns != before):
+            error.add_note(f"How far the fit came is in {path}; the same command with --resume goes on from there.")
+        raise
+    path.unlink(missing_ok=True)
+
+
+def _target(out: Path | None) -> Path:
+    if out is None:
+        raise InvalidParameter("--out must name a file for the model; it is not given. Use --out model.joker.")
+    check_place(out)
+    return out
+
+
+def progress(telling: Telling) -> list[Callback]:
+    """What shows how far a fit has come."""
+    return [] if telling.quiet else [Progress()]
+
+
+FIT = Command(
+    "fit",
+    fit,
+    (
+        "joker fit houses.csv --target price --task regress --out model.joker",
+        "joker fit mail.parquet -t spam --loss logistic -m 4000 --lam 2^-7:2^7 --memory 1GB --out model.joker",
+    ),
+)

@@ -1,0 +1,248 @@
+"""``joker fit`` and ``tune``: the options are those of the library, and nothing is left but the model."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from program import refused, run, well, write_table
+
+import joker
+from joker.callbacks import Callback, Run
+from joker.cli import stores
+from joker.data import convert, open_source
+
+FAST = ("-m", "30", "--max-epochs", "2", "--quiet")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_table(tmp_path / "train.csv", colour=True)
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_fit_is_that_of_the_library(tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "model.joker"
+    options = ("--columns", "a,b,c", "--loss", "logistic", "--lam", "2^-2:2^1", "--class-weight", "in=2", "--seed", 3)
+    well("fit", table, "-t", "place", *options, "-m", 30, "--block-size", 64, "--momentum", "--out", out)
+    store = convert(open_source(table, target="place", columns=["a", "b", "c"]), tmp_path / "same.rows", seed=3)
+    same = joker.KernelClassifier(
+        loss="logistic",
+        lam=[0.25, 0.5, 1.0, 2.0],
+        class_weight={"in": 2.0},
+        n_features=30,
+        block_size=64,
+        momentum=True,
+        standardize=True,
+        random_state=3,
+    ).fit(store)
+    model = joker.load(out)
+    assert np.array_equal(model.coef_, same.coef_)
+    assert model.lam_ == same.lam_
+    assert model.schema_ == store.schema
+    assert files(tmp_path) == {"train.csv", "model.joker", "same.rows"}
+
+
+def test_a_row_store_gives_the_model_of_the_table(tmp_path: Path, table: Path) -> None:
+    reading = ("-t", "size", "--columns", "a,b,colour", "--categories", "one-hot")
+    well("convert", table, tmp_path / "train.rows", *reading, "--seed", 0, "--quiet")
+    well("fit", table, *reading, "--task", "regress", *FAST, "--out", tmp_path / "1.joker")
+    well("fit", tmp_path / "train.rows", *FAST, "--out", tmp_path / "2.joker")
+    first, second = joker.load(tmp_path / "1.joker"), joker.load(tmp_path / "2.joker")
+    assert np.array_equal(first.coef_, second.coef_)
+    assert first.schema_ == second.schema_
+    said = refused("fit", tmp_path / "train.rows", "--columns", "a", "--out", tmp_path / "3.joker", status=2)
+    assert "--columns must not be given with a row store" in said
+    assert "--loss hinge is for classification, and the target is for regression" in refused(
+        "fit", tmp_path / "train.rows", "--loss", "hinge", "--out", tmp_path / "3.joker", status=2
+    )
+
+
+def test_words_that_the_library_has_no_words_for(tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "m.joker"
+    common = ("fit", table, "-t", "size", "--columns", "a,b", "--quiet", "--out", out)
+    well(*common, "--loss", "huber", "--delta", 0.5, "-m", "exact", "--no-standardize", "--bandwidth", 2)
+    model = joker.load(out)
+    assert (model.loss, model.delta, model.n_features, model.standardize) == ("huber", 0.5, None, False)
+    assert (model.bandwidth_, hasattr(model, "mean_")) == (2.0, False)
+    well(*common, "--loss", "quantile", "--quantile", "0.1,0.9", "-m", 20, "--no-intercept")
+    assert list(joker.load(out)._levels) == [0.1, 0.9]
+    assert not joker.load(out).fit_intercept
+    well(*common, "--loss", "quantile", "--quantile", "0.3", "-m", 20)
+    assert joker.load(out).quantile == 0.3
+
+
+def test_what_is_printed(tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "m.joker"
+    common = ("fit", table, "-t", "place", "--columns", "a,b", "-m", 20, "--lam", "0.1,1", "--out", out)
+    facts = well(*common, "--json", "--quiet").document
+    assert (facts["model"], facts["features"], facts["classes"]) == (str(out), 20, ["in", "out"])
+    assert set(facts["scores_held_out"]) == {"0.1", "1"}
+    assert 0 <= facts["gap"] < 1
+    shown = well(*common)
+    assert "lam" in shown.out
+    assert "KernelClassifier: epoch" in shown.err  # the last line of the progress
+    assert well(*common, "--quiet") == type(shown)(0, "", "")
+    assert well("info", out, "--json").document["columns"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-t", "size"], "--task must be given where neither --loss nor a target of text tells it"),
+        (
+            ["-t", "place", "--task", "regress"],
+            "--task regress is for regression, and the target is for class",
+        ),
+        (["-t", "size", "--task", "regress", "--loss", "hinge"], "For regression use one of the losses squared, huber"),
+        (["-t", "size", "--loss", "sqared"], "Did you mean 'squared'?"),
+        (["-t", "size", "--loss", "squared", "--delta", "1"], "parameters of the loss 'squared' must be among none"),
+        (["-t", "place", "--epsilon", "1"], "parameters of the loss 'squared_hinge' must be among none"),
+        (["-t", "size", "--loss", "huber", "--quantile", ".1,.2"], "parameters of the loss 'huber' must be"),
+        (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must go with classes"),
+        (["-t", "place", "--class-weight", "on=1"], "some of the classes in, out"),
+        (["-t", "place", "--lam", "1:2"], "a range of lam must be of powers"),
+        (["-t", "place", "--lam", "-1"], "lam must be a positive finite number"),
+        (["-t", "place", "--kernel", "gauss"], "Did you mean 'gaussian'?"),
+        (["-t", "place", "--bandwidth", "mean"], "bandwidth"),
+        (["-t", "place", "--block-size", "big"], "--block-size must be a whole number or 'auto'"),
+        (["-t", "place", "--memory", "much"], "memory must be a positive number of bytes"),
+        (["-t", "place", "--device", "cuda:99"], "device"),
+        (["-t", "place", "--scratch", "nowhere"], "--scratch must be a folder"),
+        (["-t", "place", "--validation-fraction", "2", "--early-stopping"], "--validation-fraction must be a number"),
+        (["-t", "place", "--tol", "-1"], "tol must be a number of at least 0"),
+        (["-t", "place", "-m", "0"], "-m must be a whole number of at least 1"),
+        (["-t", "place", "--features", "fourrier", "-m", "9"], "Did you mean 'fourier'?"),
+        ([], "--target must name the column to predict"),
+    ],
+)
+def test_bad_options_are_answered_by_a_sentence_before_the_table_is_read(
+    tmp_path: Path, table: Path, options: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files(tmp_path)
+    if "some of the classes" not in said:  # which only the table tells
+        monkeypatch.setattr(stores, "convert", None)
+    assert said in refused(
+        "fit", table, "--categories", "one-hot", *options, "--out", tmp_path / "m.joker", "-q", status=2
+    )
+    assert files(tmp_path) == before
+
+
+def test_a_model_needs_a_place(tmp_path: Path, table: Path) -> None:
+    said = refused("fit", table, "-t", "place", "--columns", "a", status=2)
+    assert "Use --out model.joker" in said
+    assert "in a folder that exists" in refused("fit", table, "-t", "place", "--out", tmp_path / "none" / "m.joker")
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, epoch: int, error: BaseException) -> None:
+    """Let a fit fail in the middle: the callback that shows its progress does."""
+
+    class Failing(Callback):
+        def step(self, run: Run) -> None:
+            if run.epoch > epoch and isinstance(error, KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            elif run.epoch > epoch:
+                raise error
+
+    monkeypatch.setattr("joker.cli.fit.Progress", Failing)
+
+
+FIT = (
+    "-t",
+    "place",
+    "--columns",
+    "a,b,c",
+    "-m",
+    "30",
+    "--block-size",
+    "50",
+    "--max-epochs",
+    "6",
+    "--tol",
+    "0",
+    "--lam",
+    "1,4",
+)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")], ids=["Ctrl-C", "an error"])
+def test_what_is_interrupted_goes_on_bit_for_bit(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    out, kept = tmp_path / "m.joker", tmp_path / "m.joker.checkpoint"
+    well("fit", table, *FIT, "--out", tmp_path / "whole.joker", "-q")
+    with monkeypatch.context() as patched:
+        stop_at(patched, 2, error)
+        done = run("fit", table, *FIT, "--out", out)
+    assert done.status == (130 if isinstance(error, KeyboardInterrupt) else 1)
+    assert f"is in {kept}; the same command with --resume goes on" in done.err
+    assert files(tmp_path) == {"train.csv", "whole.joker", kept.name}
+    assert "--resume to go on from there, or --no-resume" in refused("fit", table, *FIT, "--out", out, "-q", status=2)
+    assert "seed differ" in refused("fit", table, *FIT, "--out", out, "-q", "--resume", "--seed", 1)
+    assert kept.exists()
+    well("fit", table, *FIT, "--out", out, "-q", "--resume")
+    whole, resumed = joker.load(tmp_path / "whole.joker"), joker.load(out)
+    assert np.array_equal(whole.coef_, resumed.coef_)
+    assert len(whole.history_) == len(resumed.history_)
+    assert not kept.exists()
+
+
+def test_beginning_anew(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "m.joker"
+    with monkeypatch.context() as patched:
+        stop_at(patched, 1, KeyboardInterrupt())
+        run("fit", table, *FIT, "--out", out)
+    well("fit", table, *FIT, "--seed", 5, "--out", out, "-q", "--no-resume")
+    assert joker.load(out).random_state == 5
+    assert "begins anew" in well("fit", table, *FIT, "--out", out, "--resume").err
+
+
+def test_an_interrupt_while_reading_leaves_nothing(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def convert_and_stop(*args: Any, **options: Any) -> Any:
+        options["progress"] = interrupt
+        return convert(*args, **options)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stores, "convert", convert_and_stop)
+    done = run("fit", table, *FIT, "--out", tmp_path / "m.joker")
+    assert (done.status, done.err) == (130, "Interrupted.\n")
+    assert files(tmp_path) == {"train.csv"}
+
+
+def test_a_passing_store_is_where_it_is_wanted(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Path] = []
+
+    def look(source: Any, path: Path, **options: Any) -> Any:
+        seen.append(path)
+        return convert(source, path, **options)
+
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(stores, "convert", look)
+    well("fit", table, *FIT, "--out", tmp_path / "m.joker", "-q")
+    well("fit", table, *FIT, "--out", tmp_path / "m.joker", "-q", "--scratch", tmp_path / "scratch")
+    assert [path.parent for path in seen] == [tmp_path, tmp_path / "scratch"]
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_tuning_writes_the_best_model(tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "m.joker"
+    options = ("--kernels", "gaussian", "--lam", "2^-3:2^1", "--bandwidths", "0.5,median", "--sample", 200, "-m", 40)
+    found = well("tune", table, "-t", "place", "--columns", "a,b,c", *options, "--out", out, "--json", "-q").document
+    assert {trial["kernel"] for trial in found["trials"]} == {"gaussian"}
+    assert {trial["lam"] for trial in found["trials"]} <= {2.0**k for k in range(-3, 2)}
+    assert max(trial["rows"] for trial in found["trials"]) <= 200
+    model = joker.load(out)
+    assert (model.lam_, model.bandwidth_) == (found["lam"], found["bandwidth"])
+    assert model.schema_.target == "place"
+    assert well("evaluate", out, table, "--json").document["accuracy"] > 0.8
+    assert files(tmp_path) == {"train.csv", "m.joker"}
+    shown = well("tune", table, "-t", "place", "--columns", "a,b", "--lam", 1, "--bandwidths", 1, "-m", 20, "-q")
+    assert "trials" in shown.out
