@@ -115,13 +115,14 @@ def test_a_table_with_other_columns(tmp_path: Path, model: Path) -> None:
     assert not (tmp_path / "p.csv").exists()
 
 
-def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path) -> None:
+def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joker.cli.predict.MOST_ROWS", 7)
     test = write_table(tmp_path / "test.csv", rows=50)
     lines = test.read_text(encoding="utf-8").splitlines()
     lines[40] = "inf," + lines[40].split(",", 1)[1]
     test.write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "p.csv").write_text("before")
-    said = refused("predict", model, test, "--out", tmp_path / "p.csv", "--memory", "1kB")
+    said = refused("predict", model, test, "--out", tmp_path / "p.csv")
     assert "found inf at row 39, column 'a'" in said
     assert (tmp_path / "p.csv").read_text() == "before"
     assert not list(tmp_path.glob(".joker*"))

@@ -44,8 +44,8 @@ class Telling:
             print(text, file=sys.stderr)
 
     @contextmanager
-    def bar(self, title: str) -> Iterator[Update]:
-        """Show a bar of rows while the block lasts, where standard error is a terminal."""
+    def bar(self, title: str, unit: str = "rows") -> Iterator[Update]:
+        """Show how far something has come while the block lasts, where standard error is a terminal."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -53,7 +53,7 @@ class Telling:
         if self.quiet or not out.is_terminal:
             yield lambda done, total: None
             return
-        rows = TextColumn("{task.completed:,.0f} rows")
+        rows = TextColumn(f"{{task.completed:,.0f}} {unit}")
         columns = [TextColumn("{task.description}"), BarColumn(), rows, TimeElapsedColumn(), TimeRemainingColumn()]
         with Progress(*columns, console=out, transient=True, redirect_stdout=False) as progress:
             task = progress.add_task(title, total=None)

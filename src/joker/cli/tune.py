@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from joker.callbacks import Callback, Run
 from joker.cli import values
 from joker.cli.command import Command
 from joker.cli.console import Telling
@@ -90,11 +92,11 @@ def tune(
     with opened(data, reading, loss, settings, place, out, telling) as store:
         model = learner.estimator(loss, str(store.task), store.classes, **settings)
         stages = sizes(min(searching.sample, len(store)))
-        with telling.bar("trials") as update:
-            count = itertools.count(1)
+        with ExitStack() as bar:
+            update, count = bar.enter_context(telling.bar("tune", "trials")), itertools.count(1)
             found = search(
                 store,
-                estimator=model.set_params(callbacks=progress(telling)),
+                estimator=model.set_params(callbacks=[Closing(bar), *progress(telling)]),
                 rows=stages,
                 callback=lambda _: update(next(count), None),
                 **wanted,
@@ -104,6 +106,19 @@ def tune(
     trials = found.table if telling.as_json else len(found.table)
     facts = facts_of(found.estimator, out)
     telling.result({**facts, "score_of_trial": found.best["score"], "trials": trials})
+
+
+class Closing(Callback):
+    """Takes the bar of the trials away when the fit on all rows begins, which has its own."""
+
+    def __init__(self, bar: ExitStack) -> None:
+        self.bar = bar
+
+    def start(self, run: Run) -> None:
+        self.bar.close()
+
+    def __deepcopy__(self, memo: object) -> Closing:
+        return self  # scikit-learn copies what an estimator is made with
 
 
 TUNE = Command("tune", tune, ("joker tune mail.csv --target spam --task classify --out model.joker",))
