@@ -53,7 +53,7 @@ CASES = (
     ),
     Case(
         "covtype 2 against the rest", "covtype", "KernelSVC", 0.935, 8.0, divisor=3.0, test_share=0.2, binary=True,
-        settings={"kernel": "laplacian", "lam": 2.0**-7, "n_features": 80_000, "max_epochs": 6, "momentum": True},
+        settings={"kernel": "laplacian", "lam": 2.0**-7, "n_features": 90_000, "max_epochs": 6, "momentum": True},
     ),
     Case(
         "covtype 7 classes", "covtype", "KernelSVC", 0.925, 12.0, divisor=3.0, test_share=0.2,
@@ -61,7 +61,7 @@ CASES = (
     ),
     Case(
         "mnist", "mnist", "KernelSVC", 0.9855, 5.0,
-        settings={"bandwidth": 5.0, "lam": 2.0**-5, "n_features": 50_000, "features": "structured", "max_epochs": 4},
+        settings={"bandwidth": 5.0, "lam": 2.0**-5, "n_features": 50_000, "block_size": 1024, "max_epochs": 5},
     ),
 )  # fmt: skip
 
