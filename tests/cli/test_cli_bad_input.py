@@ -128,6 +128,16 @@ def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path, mo
     assert not list(tmp_path.glob(".joker*"))
 
 
+def test_no_input_is_written_over(tmp_path: Path, model: Path) -> None:
+    table = tmp_path / "train.csv"
+    before = table.read_bytes(), model.read_bytes()
+    said = "must not be a file that is read"
+    assert said in refused("fit", table, "-t", "place", "--out", table, status=2)
+    assert said in refused("tune", table, "-t", "place", "--out", table, status=2)
+    assert said in refused("predict", model, table, "--out", table, status=2)
+    assert (table.read_bytes(), model.read_bytes()) == before
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "train.rows"

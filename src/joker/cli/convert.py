@@ -42,7 +42,7 @@ def convert(
     """
     if not stores.is_store(store):
         raise InvalidParameter(f"STORE must end in {stores.SUFFIX}; got {store.name!r}. Use train.rows, for one.")
-    check_place(store)
+    check_place(store, data)
     source = stores.open_table(data, reading, dtype)
     with telling.bar("convert") as update:
         noun = None if task is None else task.noun

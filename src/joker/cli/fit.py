@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,12 +49,14 @@ def fit(
     from joker.cli import learner
 
     settings = {**kernel.keywords, **solving.keywords, **place.keywords}
-    target = _target(out)
-    with opened(data, reading, loss, settings, place, target, telling) as store:
+    target = _target(out, data)
+    with (
+        checkpoint(target, resume, telling) as kept,
+        opened(data, reading, loss, settings, place, target, telling) as store,
+    ):
         model = learner.estimator(loss, str(store.task), store.classes, **settings)
-        with checkpoint(target, resume, telling) as callback:
-            model.set_params(callbacks=[callback, *progress(telling)]).fit(store)
-            model.save(target)
+        model.set_params(callbacks=[kept, *progress(telling)]).fit(store)
+        model.save(target)
     telling.summary(facts_of(model, target))
 
 
@@ -98,16 +101,18 @@ def checkpoint(out: Path, resume: bool | None, telling: Telling) -> Iterator[Che
     try:
         yield Checkpoint(path, resume=bool(resume))
     except BaseException as error:
-        if path.exists() and (resume or path.stat().st_mtime_ns != before):
+        new = path.exists() and path.stat().st_mtime_ns != before
+        if new or (before is not None and resume and isinstance(error, KeyboardInterrupt)):
             error.add_note(f"How far the fit came is in {path}; the same command with --resume goes on from there.")
         raise
-    path.unlink(missing_ok=True)
+    for left in (path, *out.parent.glob(f"{glob.escape(path.name)}.*.part")):  # the latter by a process that was killed
+        left.unlink(missing_ok=True)
 
 
-def _target(out: Path | None) -> Path:
+def _target(out: Path | None, data: Path) -> Path:
     if out is None:
         raise InvalidParameter("--out must name a file for the model; it is not given. Use --out model.joker.")
-    check_place(out)
+    check_place(out, data)
     return out
 
 

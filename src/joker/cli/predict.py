@@ -33,7 +33,7 @@ def predict(
     telling: Telling = Telling(),  # noqa: B008
 ) -> None:
     """Predict for each row of a table, which may be larger than memory."""
-    check_target(out)
+    check_target(out, model, data)
     if stores.is_store(data):
         raise InvalidParameter(
             f"DATA must be a table whose rows are in their own order; {data} is a row store, which has them in random "

@@ -58,23 +58,26 @@ def _said_of(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_target(path: Path) -> str:
-    """Refuse a name that nothing can be written to; return its suffix."""
+def check_target(path: Path, *read: Path) -> str:
+    """Refuse a name that no predictions can be written to; return its suffix."""
     suffix = path.suffix.lower()
     if suffix not in FORMS:
         raise InvalidParameter(
             f"--out must end in {' or '.join(FORMS)}, which says what is written; got {path.name!r}. Rename it."
         )
-    check_place(path)
+    check_place(path, *read)
     return suffix
 
 
-def check_place(path: Path) -> None:
-    """Refuse a place where no file can be put."""
+def check_place(path: Path, *read: Path) -> None:
+    """Refuse a place where no file can be put, and the files that are read."""
     if not path.resolve().parent.is_dir():
         raise MissingFile(f"--out must be in a folder that exists; {path.resolve().parent} does not. Create it first.")
     if path.exists() and not path.is_file():
         raise InvalidFile(f"--out must name a file; {path} is none. Choose another name.")
+    for other in read:
+        if path.exists() and other.exists() and path.samefile(other):
+            raise InvalidParameter(f"--out must not be a file that is read; got {path}. Choose another name.")
 
 
 def _csv(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callable[[], object]]:

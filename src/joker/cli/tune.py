@@ -86,7 +86,7 @@ def tune(
 
     settings, wanted = {**solving.keywords, **place.keywords}, searching.keywords
     if out is not None:
-        check_place(out)
+        check_place(out, data)
     for name in wanted.get("kernels", ()):
         get_kernel(name)
     with opened(data, reading, loss, settings, place, out, telling) as store:
