@@ -25,6 +25,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 LAYERS = (
     {"joker", "__main__"},
     {"cli"},
+    {"paper"},
     {"estimators"},
     {"callbacks"},
     {"training"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import torch
@@ -18,11 +19,13 @@ from joker.solvers.block import Outcome
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.momentum import Momentum
 from joker.solvers.problem import Problem
+from joker.solvers.radius import Radius
 from joker.solvers.report import Reason, Record, Report, Tally
 from joker.solvers.settings import Settings
 from joker.solvers.state import State
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
+KEPT = ("block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed")  # when a solve is continued
 AT_ONCE = 2**20  # entries of which a mark is taken, or which are moved into the box, in one go
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
 
@@ -49,6 +52,8 @@ class Descent:
         self.blocks = Blocks(len(state.x), settings.block_size, settings.seed, settings.order, state.x.shuffled)
         self.average = Average(state, self.blocks) if settings.averaging else None
         self.momentum = Momentum(state, self.blocks.count) if settings.momentum else None
+        bounded = settings.radius < inf
+        self.radius = Radius(settings.radius, settings.halve_every, problem.targets.lam) if bounded else None
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []
         self.point: Point | None = None  # what a record is of, while the callback is called
@@ -95,6 +100,8 @@ class Descent:
         self.whole = False
         k = self.blocks.visit(self.steps)
         rows, x = self._block(k)
+        if self.radius:
+            self.radius.set(self.steps)
         try:
             self._visit(self._numbers[k : k + 1], rows, x)
         except OutOfMemory:  # nothing has moved yet: memory is taken before α and its image change
@@ -156,6 +163,7 @@ class Descent:
         else:
             block = self.state.open(rows, x)
             found = self.settings.block.solve(block.K, block.f, block.a, *self.problem.take(rows), self._dual)
+            found = self.radius.shorten(found, block.a) if self.radius else found
             found = self.state.commit(block, found)
             if self.average:
                 self.average.record(k, block, found.x, self.state)
@@ -306,7 +314,7 @@ class Descent:
             "lam": tuple(targets.lam.tolist()),
             "dtype": str(self.state.x.dtype),
             "loss": repr(self.problem.loss),
-            **{name: getattr(settings, name) for name in ("block_size", "order", "averaging", "momentum", "seed")},
+            **{name: getattr(settings, name) for name in KEPT},
         }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isinf
 from numbers import Integral, Real
 
 from joker.errors import InvalidParameter
 from joker.solvers.block import BlockSolver
+
+SMALLEST = 5e-324  # of the positive numbers
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Settings:
         Accelerate: pays where the gap is to become small over tens of epochs.
     gap_every : int
         Epochs between looks at the gap.
+    radius : float
+        How far α of a row may move in one visit, in units of 1/λ; a longer step of a block is shortened.
+    halve_every : int
+        Visits after which the radius is halved, again and again; 0 is never.
     seed : int
         Of the partition into blocks and of their order.
     block : BlockSolver
@@ -47,6 +53,8 @@ class Settings:
     averaging: bool = True
     momentum: bool = False
     gap_every: int = 1
+    radius: float = inf
+    halve_every: int = 0
     seed: int = 0
     block: BlockSolver = field(default_factory=BlockSolver)
 
@@ -54,10 +62,21 @@ class Settings:
         for name in ("max_epochs", "tol", "max_time"):
             self._check(name, Real, 0, "a number of at least 0")
         self._check("gap_every", Integral, 1, "a whole number of at least 1")
+        self._check("halve_every", Integral, 0, "a whole number of at least 0")
+        self._check("radius", Real, SMALLEST, "a positive number")
         self._check("seed", Integral, -inf, "a whole number")
         for name, kind in {"averaging": bool, "momentum": bool, "block": BlockSolver}.items():
             if not isinstance(getattr(self, name), kind):
                 self._refuse(name, f"a {kind.__name__}")
+        if self.halve_every and isinf(self.radius):
+            raise InvalidParameter(
+                f"radius must be finite where halve_every is given; got radius={self.radius}. Use for example radius=1.0."
+            )
+        if self.momentum and not isinf(self.radius):
+            raise InvalidParameter(
+                f"momentum must not be used with a radius, which would cut its long steps; got radius={self.radius}. "
+                "Use one of the two."
+            )
 
     def _check(self, name: str, kind: type, least: float, rule: str) -> None:
         value = getattr(self, name)

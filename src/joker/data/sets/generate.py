@@ -67,8 +67,9 @@ def generate(name: str, n: int, seed: int = 0) -> GeneratedSource:
 
     Parameters
     ----------
-    name : {"higgs", "susy", "cifar5m"}
-        Whose shape: 28 or 18 inputs of float32 and two classes, or 3,072 of uint8 and ten.
+    name : {"higgs", "susy", "cifar5m", "msd", "hepc"}
+        Whose shape: 28 or 18 inputs of float32 and two classes, 3,072 of uint8 and ten classes, or 90 or 11 of float32
+        and a number.
     n : int
         The number of rows. The first rows do not depend on it.
     seed : int
@@ -104,6 +105,17 @@ def _particles(width: int, share: float) -> Shape:
     return Shape(width, np.dtype(np.float32), draw)
 
 
+def _numbers(width: int, centre: float, spread: float) -> Shape:
+    """A number that no line tells, with some noise."""
+
+    def draw(source: torch.Generator, seed: int, rows: int) -> Drawn:
+        x = torch.randn(rows, width, generator=source)
+        y = x[:, 0].sin() + 0.5 * x[:, 1] * x[:, 2] + 0.1 * torch.randn(rows, generator=source)
+        return x.numpy(), (centre + spread * y).numpy().astype(np.float64)
+
+    return Shape(width, np.dtype(np.float32), draw)
+
+
 def _images(source: torch.Generator, seed: int, rows: int) -> Drawn:
     """Ten classes of coarse patterns in noise."""
     y = torch.randint(CLASSES, (rows,), generator=source)
@@ -122,5 +134,7 @@ def _patterns(seed: int) -> torch.Tensor:  # (CLASSES, *IMAGE)
 SHAPES = {
     "higgs": _particles(28, 0.530),  # 53% of its rows are signal
     "susy": _particles(18, 0.458),  # 45.8% of its rows are signal
+    "msd": _numbers(90, 1998.0, 11.0),  # mean and deviation of its years, about
+    "hepc": _numbers(11, -0.3, 1.0),  # and of the log of its power
     "cifar5m": Shape(32 * 32 * 3, np.dtype(np.uint8), _images),
 }

@@ -1,0 +1,26 @@
+"""The paper's experiments: its data sets, settings and results, and runs that are set beside them."""
+
+from joker.paper.outcome import Outcome
+from joker.paper.protocol import PROTOCOLS, Plan, plan
+from joker.paper.rows import PaperRows, read
+from joker.paper.run import Place, reproduce, run
+from joker.paper.table import MODELS, SETS, Choice, PaperSet, Published, published, settings_of
+
+__all__ = [
+    "MODELS",
+    "PROTOCOLS",
+    "SETS",
+    "Choice",
+    "Outcome",
+    "PaperRows",
+    "PaperSet",
+    "Place",
+    "Plan",
+    "Published",
+    "plan",
+    "published",
+    "read",
+    "reproduce",
+    "run",
+    "settings_of",
+]

@@ -1,0 +1,161 @@
+"""How a model is fitted: the way the paper does it, or the way this library does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, inf, isfinite
+from numbers import Integral, Real
+from typing import Any
+
+from joker.errors import InvalidParameter, UnknownName
+from joker.paper.table import Choice, PaperSet, settings_of
+from joker.solvers import Settings
+
+PROTOCOLS = ("paper", "joker")
+HALVE_EVERY = 1_000  # steps after which the published code halves its radius
+RADIUS = 1.0  # in units of 1/λ, the length of the box of a loss with a slope of at most 1; the paper has no figure
+HELD_ROWS, HELD_SHARE = 50_000, 0.1  # to stop on, at most
+PATIENCE = 3  # epochs without a better held-out score
+SHARPER = {"laplacian": 3.0}  # the median distance is divided by this: benchmarks/gpu_real.py
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run does, before any row is read.
+
+    Attributes
+    ----------
+    data, model, protocol, scale, seed
+        As asked for.
+    choice : Choice
+        The paper's settings, not scaled.
+    steps : int
+        Blocks to visit: all of them by the protocol "paper", at most so many, in whole epochs, by "joker".
+    n_features : int or None
+        Random features, scaled; None is the kernel itself.
+    halving : bool
+        Whether the radius of a step is halved as the published code does it.
+    """
+
+    data: PaperSet
+    model: str
+    protocol: str
+    scale: float
+    seed: int
+    choice: Choice
+    steps: int
+    n_features: int | None
+    halving: bool = False
+
+    @property
+    def as_printed(self) -> bool:
+        """Whether this is the protocol of the paper."""
+        return self.protocol == "paper"
+
+    @property
+    def bandwidth(self) -> str:
+        """The rule of the bandwidth."""
+        return "paper" if self.as_printed else "median"
+
+    @property
+    def divisor(self) -> float:
+        """What the bandwidth of the rule is divided by."""
+        return 1.0 if self.as_printed else SHARPER.get(self.choice.kernel, 1.0)
+
+    @property
+    def halve_every(self) -> int:
+        """Steps between two halvings, as many in a scaled run as in a whole one; 0 is none."""
+        return max(1, round(HALVE_EVERY * self.steps / self.choice.steps)) if self.halving else 0
+
+    def held_out(self, n: int) -> int:
+        """How many of n training rows are kept to stop on."""
+        return 0 if self.as_printed else min(HELD_ROWS, max(1, round(HELD_SHARE * n)))
+
+    def settings(self, n: int) -> Settings:
+        """How to descend over n rows."""
+        blocks = -(-n // self.choice.block_size)
+        if blocks < 2:
+            raise InvalidParameter(
+                f"scale must leave more than one block of {self.choice.block_size} rows; {self.scale:g} leaves {n} rows. "
+                f"Use a scale of at least {self.scale * 2 * self.choice.block_size / max(n, 1):.2g}."
+            )
+        if not self.as_printed:
+            epochs = ceil(self.steps / blocks)
+            return Settings(block_size=self.choice.block_size, max_epochs=epochs, momentum=True, seed=self.seed)
+        return Settings(
+            block_size=self.choice.block_size,
+            max_epochs=self.steps / blocks,
+            tol=0,
+            order="random",
+            averaging=False,
+            gap_every=self.steps // blocks + 1,  # no look before the end, which the paper does not take either
+            radius=RADIUS if self.halving else inf,
+            halve_every=self.halve_every,
+            seed=self.seed,
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        rows = round(self.data.rows * self.data.share * self.scale)
+        return {
+            "data": self.data.name,
+            "model": self.model,
+            "protocol": self.protocol,
+            "scale": self.scale,
+            "rows": rows,
+            "test_rows": round(self.data.rows * self.scale) - rows,
+            "inputs": self.data.inputs,
+            "loss": self.choice.loss,
+            **self.choice.parameters,
+            "lam": self.choice.lam,
+            "kernel": self.choice.kernel,
+            "bandwidth": self.bandwidth if self.divisor == 1 else f"{self.bandwidth} / {self.divisor:g}",
+            "n_features": self.n_features,
+            "block_size": self.choice.block_size,
+            "steps": self.steps,
+            "order": "random" if self.as_printed else "shuffled",
+            "averaging": not self.as_printed,
+            "momentum": not self.as_printed,
+            "intercept": not self.as_printed,
+            "halve_every": self.halve_every or None,
+            "stops_on": None if self.as_printed else f"{self.data.metrics[0]} of held-out rows",
+            "metrics": list(self.data.metrics),
+            "seed": self.seed,
+        }
+
+
+def plan(
+    data: PaperSet,
+    model: str,
+    protocol: str = "paper",
+    *,
+    scale: float = 1.0,
+    halving: bool = False,
+    steps: int | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Return what a run does; ``scale`` is of rows, steps and features, and ``steps`` takes the place of the paper's.
+
+    >>> from joker.paper.table import SETS
+    >>> plan(SETS["hepc"], "krr", scale=0.01).steps
+    250
+    """
+    choice = settings_of(model, data)
+    _check(protocol, scale, halving, steps)
+    made = choice.steps * data.part * scale if steps is None else steps
+    m = None if choice.n_features is None else max(2, round(choice.n_features * scale))
+    return Plan(data, model, protocol, scale, seed, choice, max(1, round(made)), m, halving)
+
+
+def _check(protocol: str, scale: float, halving: bool, steps: int | None) -> None:
+    if protocol not in PROTOCOLS:
+        raise UnknownName.among("protocol", protocol, PROTOCOLS)
+    if not isinstance(scale, Real) or not isfinite(scale) or not 0 < scale <= 1:
+        raise InvalidParameter(f"scale must be a number above 0 and at most 1; got {scale!r}. Use for example 0.01.")
+    if steps is not None and (not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1):
+        raise InvalidParameter(f"steps must be a whole number of at least 1; got {steps!r}. Use for example 1000.")
+    if halving and protocol != "paper":
+        raise InvalidParameter(
+            f"halving must go with the protocol 'paper', whose code does it; got protocol={protocol!r}. Leave it out."
+        )
