@@ -15,7 +15,15 @@ import pytest
 import joker
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/data.md", "docs/estimators.md", "docs/files.md", "docs/solver.md", "docs/tuning.md"]
+PAGES = [
+    "README.md",
+    "docs/data.md",
+    "docs/estimators.md",
+    "docs/files.md",
+    "docs/paper.md",
+    "docs/solver.md",
+    "docs/tuning.md",
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

@@ -14,11 +14,12 @@ from joker.cli.evaluate import EVALUATE
 from joker.cli.failures import INTERRUPTED, TERMINATED, TRACEBACK
 from joker.cli.fit import FIT
 from joker.cli.info import INFO
+from joker.cli.paper import PAPER
 from joker.cli.predict import PREDICT
 from joker.cli.tune import TUNE
 from joker.runtime import VERSION
 
-COMMANDS: tuple[Command, ...] = (FIT, PREDICT, EVALUATE, TUNE, CONVERT, INFO)
+COMMANDS: tuple[Command, ...] = (FIT, PREDICT, EVALUATE, TUNE, CONVERT, INFO, PAPER)
 EPILOG = (
     "Each command shows its options and an example with --help. Exit status: 0 done, 1 the data or a file was refused, "
     f"2 wrong usage, {INTERRUPTED} interrupted, {TERMINATED} terminated. {TRACEBACK}=1 in the environment adds the "

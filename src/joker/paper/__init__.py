@@ -1,9 +1,9 @@
 """The paper's experiments: its data sets, settings and results, and runs that are set beside them."""
 
-from joker.paper.outcome import Outcome
+from joker.paper.experiment import Place, reproduce, run
+from joker.paper.outcome import Outcome, notes_on
 from joker.paper.protocol import PROTOCOLS, Plan, plan
 from joker.paper.rows import PaperRows, read
-from joker.paper.run import Place, reproduce, run
 from joker.paper.table import MODELS, SETS, Choice, PaperSet, Published, published, settings_of
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Place",
     "Plan",
     "Published",
+    "notes_on",
     "plan",
     "published",
     "read",

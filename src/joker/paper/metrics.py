@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 from joker.paper.rows import PaperRows
 from joker.paper.table import ACCURACY, AUC, FALLING, RELATIVE, RMSE
@@ -43,6 +42,8 @@ def _rmse(rows: PaperRows, y: Values, f: Values) -> float:
 
 
 def _auc(rows: PaperRows, y: Values, f: Values) -> float:
+    from sklearn.metrics import roc_auc_score  # here: it takes as long to import as torch does
+
     positive = y == 1
     one_class = positive.all() or not positive.any()
     return float("nan") if one_class else float(roc_auc_score(positive, f[:, 0]))

@@ -78,21 +78,7 @@ class Outcome:
     @property
     def notes(self) -> list[str]:
         """What a reader of the scores has to know."""
-        data, found = self.plan.data, []
-        if self.generated:
-            found.append(
-                f"The rows are generated in the shape of {data.known_as}: time and memory count, the scores do not."
-            )
-        elif data.likeness:
-            found.append(
-                f"{data.name} has {data.rows:,} real rows of {data.likeness}, of which the paper has "
-                f"{round(data.rows / data.part):,}: the scores are of a smaller problem."
-            )
-        if self.plan.scale != 1:
-            found.append(
-                f"Rows, steps and features are {self.plan.scale:g} of the paper's: the scores are of a smaller problem."
-            )
-        return found
+        return notes_on(self.plan, self.generated)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -129,3 +115,22 @@ class Outcome:
             if self.comparable
             else None,
         }
+
+
+def notes_on(plan: Plan, generated: bool) -> list[str]:
+    """Return in what the rows of a run are not those of the paper."""
+    data, found = plan.data, []
+    if generated:
+        found.append(
+            f"The rows are generated in the shape of {data.known_as}: time and memory count, the scores do not."
+        )
+    elif data.likeness:
+        found.append(
+            f"{data.name} has {data.rows:,} real rows of {data.likeness}, of which the paper has "
+            f"{round(data.rows / data.part):,}: the scores are of a smaller problem."
+        )
+    if plan.scale != 1:
+        found.append(
+            f"Rows, steps and features are {plan.scale:g} of the paper's: the scores are of a smaller problem."
+        )
+    return found

@@ -81,7 +81,7 @@ class Plan:
         blocks = -(-n // self.choice.block_size)
         if blocks < 2:
             raise InvalidParameter(
-                f"scale must leave more than one block of {self.choice.block_size} rows; {self.scale:g} leaves {n} rows. "
+                f"scale must leave more than one block of {self.choice.block_size} rows; {self.scale:g} leaves {n}. "
                 f"Use a scale of at least {self.scale * 2 * self.choice.block_size / max(n, 1):.2g}."
             )
         if not self.as_printed:

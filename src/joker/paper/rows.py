@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,8 @@ class PaperRows:
         Mean and deviation of the training targets; 0 and 1 for classes.
     generated : bool
         Whether the rows are made up.
+    seconds : float
+        What it took to read or generate them.
     """
 
     data: PaperSet
@@ -61,6 +64,7 @@ class PaperRows:
     centre: float
     spread: float
     generated: bool
+    seconds: float = 0.0
 
     def handed_out(self, part: Part, dtype: torch.dtype, device: torch.device, *, host: bool) -> Rows:
         """Rows of z-scores for a device; with ``host`` they lie in the memory of the host."""
@@ -106,18 +110,22 @@ def read(
         Whether to generate rows of the same number, inputs and type. By default that is done where no folder is
         given and the files are not found.
     """
+    started = time.perf_counter()
     found = None if generated else _official(data, scale, seed, folder, bool(generated is False or folder is not None))
     train, test = found or _generated(data, scale, seed)
     for name, part in (("training", train), ("test", test)):
         if len(part) < 2:
-            raise InvalidData(f"scale must leave at least two {name} rows of {data.name}; {scale:g} leaves {len(part)}.")
+            raise InvalidData(
+                f"scale must leave at least two {name} rows of {data.name}; {scale:g} leaves {len(part)}. Use more."
+            )
     scaling = scaling_of(TensorRows(train.x, torch.float64))
     in_place = train.x.is_floating_point()
     if in_place:
         for part in (train, test):
             _z_score(part.x, scaling)
     centre, spread = (0.0, 1.0) if data.classes else (float(train.y.mean()), float(train.y.std()))
-    return PaperRows(data, train, test, None if in_place else scaling, centre, spread, found is None)
+    inputs, took = None if in_place else scaling, time.perf_counter() - started
+    return PaperRows(data, train, test, inputs, centre, spread, found is None, took)
 
 
 def _official(data: PaperSet, scale: float, seed: int, folder: Folder, needed: bool) -> tuple[Part, Part] | None:

@@ -70,7 +70,7 @@ class Settings:
                 self._refuse(name, f"a {kind.__name__}")
         if self.halve_every and isinf(self.radius):
             raise InvalidParameter(
-                f"radius must be finite where halve_every is given; got radius={self.radius}. Use for example radius=1.0."
+                f"radius must be finite where halve_every is given; got radius={self.radius}. Use radius=1.0, say."
             )
         if self.momentum and not isinf(self.radius):
             raise InvalidParameter(

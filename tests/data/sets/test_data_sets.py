@@ -207,6 +207,6 @@ def test_a_bad_number_of_rows_gets_a_sentence(n):
     with pytest.raises(InvalidParameter, match="n must be a whole number"):
         generate("higgs", n)
     with pytest.raises(UnknownName, match="name must be one of"):
-        generate("hepc", 10)
+        generate("covtype", 10)
     with pytest.raises(InvalidParameter, match="rows must be a whole number"):
         next(generate("higgs", 10).batches(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from joker import kernels, losses
 from joker.callbacks import Callback, EarlyStopping, Run, descend
 from joker.data import Rows
-from joker.estimators import parameters
 from joker.kernels import bandwidth
 from joker.models import Machine
 from joker.paper.metrics import better, scores
@@ -26,6 +25,7 @@ from joker.training import Training, prepare
 
 SPARE = 2**25  # bytes of scratch space on a card beside the features of a block
 FEATURE_BYTES = 6.5  # of a feature of a row in a block, which lies there in float32 and in half of that
+DONE = "All steps of the protocol were made."
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,24 @@ class Place:
     @property
     def types(self) -> tuple[torch.dtype, bool]:
         """The type to compute in, and whether the kernel of a block may be less precise."""
+        from joker.estimators import parameters  # here: scikit-learn takes as long to import as torch does
+
         return parameters.precision(self.precision, "auto", False, self.where)
+
+    def check(self) -> None:
+        """Refuse a slip before rows are read."""
+        _ = self.types, self._memory()
 
     def scratch(self, made: Plan) -> int:
         """Bytes of scratch space."""
         if self.memory == "auto" and self.where.type == "cuda" and made.n_features:
-            return int(FEATURE_BYTES * made.choice.block_size * made.n_features) + SPARE
+            each = max(FEATURE_BYTES, self.types[0].itemsize)
+            return int(each * made.choice.block_size * made.n_features) + SPARE
+        return self._memory()
+
+    def _memory(self) -> int:
+        from joker.estimators import parameters
+
         return parameters.memory(self.memory, self.where)
 
 
@@ -113,11 +125,9 @@ def reproduce(
     """
     made = plan(set_named(data), model, protocol, scale=scale, halving=halving, seed=seed)
     place = Place(device, precision, memory)
-    place.scratch(made), place.types  # noqa: B018  # a slip is told of before the rows are read
-    started = time.perf_counter()
+    place.check()
     rows = read(made.data, scale=scale, seed=seed, folder=folder, generated=generated)
-    took = time.perf_counter() - started
-    return replace(run(made, rows, place, callbacks), read_seconds=took)
+    return run(made, rows, place, callbacks)
 
 
 def run(made: Plan, rows: PaperRows, place: Place, callbacks: Sequence[Callback] = ()) -> Outcome:
@@ -147,15 +157,13 @@ def run(made: Plan, rows: PaperRows, place: Place, callbacks: Sequence[Callback]
         seconds=fitted,
         step_seconds=training.descent.seconds,
         test_seconds=time.perf_counter() - started - fitted,
-        read_seconds=0.0,
+        read_seconds=rows.seconds,
         peak_bytes=peak_bytes(device),
-        reason=result.reason,
+        reason=DONE if made.as_printed and training.descent.steps == made.steps else result.reason,
     )
 
 
-def _prepare(
-    made: Plan, rows: PaperRows, x: Rows, kept: NDArray[np.intp] | None, memory: int, mixed: bool
-) -> Training:
+def _prepare(made: Plan, rows: PaperRows, x: Rows, kept: NDArray[np.intp] | None, memory: int, mixed: bool) -> Training:
     """Lay out the problem on the rows that are trained on."""
     choice, y = made.choice, rows.targets(rows.train)
     if kept is not None:

@@ -1,0 +1,76 @@
+"""The command ``paper``: a table for a reader, a document for a machine, and what it refuses."""
+
+import numpy as np
+import pytest
+from program import refused, run, well
+
+GENERATED = ("--generated", "--scale", "0.0004", "--quiet")
+
+
+@pytest.fixture(autouse=True)
+def no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JOKER_DATA", raising=False)
+
+
+def test_a_reader_sees_both_rows_and_that_these_are_generated() -> None:
+    out = well("paper", "higgs", "--model", "svm", *GENERATED).out
+    lines = {line[:26].strip(): line[26:].split() for line in out.splitlines()}
+    assert out.startswith("higgs (generated rows), svm, protocol paper: 3,520 rows, 40 features")
+    assert lines["steps"] == ["20", "50,000"]
+    assert lines["auc (more is better)"][1] == "–"  # no score of the paper beside one of generated rows
+    assert lines["seconds"][1] == "3,360"
+    assert "1.9 GB" in out
+    assert "the scores do not" in out
+
+
+def test_a_machine_gets_everything() -> None:
+    found = well("paper", "susy", "--model", "krr", "--protocol", "joker", "--json", *GENERATED).document
+    assert found["generated"] is True
+    assert found["comparable"] is False
+    assert found["difference"] is None
+    assert found["paper"]["scores"]["auc"] == pytest.approx(0.8763)
+    assert {"seconds", "peak_bytes", "steps", "ms_per_step", "gap", "scores"} <= found.keys()
+    assert found["averaging"] is True
+
+
+def test_a_dry_run_shows_the_settings_and_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joker.cli.paper.read", lambda *_, **__: pytest.fail("rows were read"))
+    found = well("paper", "cifar5m", "--model", "klr", "--halving", "--dry-run", "--json").document
+    assert (found["steps"], found["n_features"], found["block_size"]) == (50_000, 200_000, 1_024)
+    assert (found["order"], found["averaging"], found["halve_every"]) == ("random", False, 1_000)
+
+
+def test_absent_files_are_told_of_before_the_run(tmp_path) -> None:
+    done = run("paper", "susy", "--model", "huber", "--scale", "0.0005")
+    assert done.status == 0
+    assert done.err.startswith("The rows are generated in the shape of susy")
+
+
+def test_real_rows_of_a_stand_in(tmp_path, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2_000, 28)).astype(np.float32)
+    np.savez(tmp_path / "higgs33k.npz", X=x, y=(x[:, 0] > 0).astype(np.int64))
+    arguments = ("--model", "krr", "--scale", "0.9", "--folder", tmp_path, "--json", "--quiet", "--memory", "100MB")
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr("joker.paper.table._SHARED", {"higgs": (0.125, 50, "laplacian", 512, 2_000)})
+    with monkey.context():
+        found = well("paper", "higgs33k", *arguments).document
+    monkey.undo()
+    assert found["generated"] is False
+    assert found["scores"]["auc"] > 0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("bogus", "--model", "krr"), 2, "must be one of cifar5m, hepc"),
+        (("hepc", "--model", "klr"), 2, "Use one of krr, huber, svr"),
+        (("hepc", "--model", "krr", "--scale", "7"), 2, "scale must be a number above 0"),
+        (("hepc", "--model", "krr", "--halving", "--protocol", "joker"), 2, "Leave it out"),
+        (("hepc", "--model", "krr", "--real"), 2, "Use --folder"),
+        (("hepc", "--model", "krr", "--folder", "nowhere"), 1, "nowhere"),
+        (("hepc", "--model", "krr", "--generated", "--scale", "0.0001"), 2, "more than one block"),
+        (("hepc", "--model", "krr", "--precision", "half"), 2, "precision"),
+    ],
+)
+def test_what_is_wrong_gets_a_sentence(arguments: tuple[str, ...], status: int, said: str) -> None:
+    assert said in refused("paper", *arguments, "--quiet", status=status)
