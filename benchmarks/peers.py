@@ -1,0 +1,335 @@
+"""joker against everyone else on the CPU: score, seconds and memory, one split and one machine for all.
+
+    python benchmarks/peers.py                          # an hour or more on two cores
+    python benchmarks/peers.py --only kin40k            # one set; kin40k,SVR is one pair
+    python benchmarks/peers.py --missing                # only pairs that have no result yet
+    python benchmarks/peers.py --list                   # what there is to run, and what was
+    python benchmarks/peers.py --quick                  # shows that it runs
+
+Sets: covtype-50k (class 2 against the rest; 50,000 rows to train, 20,000 to test), kin40k and protein (90/10), a9a
+(official), mnist-10k (10,000 of the training rows, official test), higgs33k (80/20, scored by AUC). z-scores by the
+training part's figures, not for a9a and mnist. Every pair of a set and a peer runs in a process of its own, on a
+sixteenth, a quarter and all of the training rows, which makes its curve of score against time. Each of these fits has
+--limit seconds; a peer that does not finish keeps what it had. Peers whose time or memory is cubic or quadratic stop
+at the rows that are stated. Peak memory is the growth of the resident set over what is held before the last fit.
+
+"joker" is tuned by joker.tune, whose time counts; the peers' parameters are named here, common choices for these sets
+(torchkm tunes C itself, xRFM its number of rounds). joker's curve has its epochs as well. Results are written after
+every pair. torchkm, xrfm, falkon and scikit-learn-extra (EigenPro) are left out, with a note, where they are not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import adapters
+import common
+import process
+import sets
+
+LIMIT = 300.0  # seconds for one fit
+SHARES = (1 / 16, 1 / 4, 1.0)
+NAMES = ("covtype-50k", "kin40k", "protein", "a9a", "mnist-10k", "higgs33k")
+NAMED = "joker, named settings"  # not tuned by joker.tune: it does not count as the best joker
+SAME = ("cpu", "cores", "threads", "python", "torch")  # what makes two runs those of one machine
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A contender on one set."""
+
+    name: str
+    adapter: str
+    path: str = ""
+    parameters: tuple[tuple[str, Any], ...] = ()
+    kernel: bool = True  # whether it is a kernel method
+    most_rows: int | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters as keywords."""
+        return dict(self.parameters)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The parameters of the peers on one set; gamma = 1/(2σ²) of the Gaussian kernel."""
+
+    gamma: float
+    C: float
+    linear_C: float = 1.0
+    alpha: float = 0.1  # of ridges
+    named: tuple[tuple[str, Any], ...] = ()  # joker's, where they are known
+
+
+EXACT = {"n_features": None, "block_size": 2_048}
+CHOICES = {
+    "covtype-50k": Choice(
+        0.1, 32, named=tuple({"kernel": "matern12", "bandwidth": 4.0, "lam": 0.03, "max_epochs": 1, **EXACT}.items())
+    ),
+    "kin40k": Choice(
+        1 / 8, 10, named=tuple({"kernel": "gaussian", "bandwidth": 1.41, "lam": 0.03, "max_epochs": 1, **EXACT}.items())
+    ),
+    "protein": Choice(0.5, 4),
+    "a9a": Choice(
+        0.03,
+        1,
+        named=tuple({"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 1_000, "max_epochs": 2}.items()),
+    ),
+    "mnist-10k": Choice(
+        0.02,
+        10,
+        named=tuple({"kernel": "gaussian", "bandwidth": 5.0, "lam": 2.0**-5, "max_epochs": 3, **EXACT}.items()),
+    ),
+    "higgs33k": Choice(1 / 56, 1),
+}
+
+
+def peers_of(name: str) -> list[Peer]:
+    """Everyone who runs on a set, joker first."""
+    data, choice = sets.SETS[name], CHOICES[name]
+    return [
+        *_jokers(data, choice),
+        *_sklearn(data, choice),
+        *_others(data, choice),
+    ]
+
+
+def _peer(
+    name: str, adapter: str, path: str = "", *, kernel: bool = True, most: int | None = None, **parameters: Any
+) -> Peer:
+    return Peer(name, adapter, path, tuple(parameters.items()), kernel, most)
+
+
+def _jokers(data: sets.DataSet, choice: Choice) -> Iterator[Peer]:
+    scoring = {"scoring": "roc_auc"} if data.metric == "auc" else {}
+    search = {"kernels": ["gaussian", "matern12"], "random_state": sets.SEED, **scoring}
+    yield _peer("joker", "joker.tune", search=search, max_epochs=3, **EXACT)
+    yield _peer("joker, features", "joker.tune", search={"random_state": sets.SEED, **scoring})
+    if choice.named:
+        yield Peer(NAMED, "joker", "", choice.named)
+
+
+def _sklearn(data: sets.DataSet, choice: Choice) -> Iterator[Peer]:
+    gamma, seed = choice.gamma, sets.SEED
+    if data.regression:
+        linear, path, exact = {"alpha": choice.alpha}, "sklearn.linear_model.Ridge", "Ridge"
+        yield _peer("SVR", "sklearn", "sklearn.svm.SVR", C=choice.C, gamma=gamma, cache_size=1_000)
+        ridge = {"kernel": "rbf", "gamma": gamma, "alpha": choice.alpha}
+        yield _peer("KernelRidge", "sklearn", "sklearn.kernel_ridge.KernelRidge", most=10_000, **ridge)
+    else:
+        linear, path, exact = {"C": choice.linear_C}, "sklearn.svm.LinearSVC", "LinearSVC"
+        yield _peer("SVC", "sklearn", "sklearn.svm.SVC", C=choice.C, gamma=gamma, cache_size=1_000)
+    yield _peer(f"Nystroem + {exact}", "pipeline", f"Nystroem+{path}", gamma=gamma, components=3_000, **linear)
+    yield _peer(f"RBFSampler + {exact}", "pipeline", f"RBFSampler+{path}", gamma=gamma, components=4_000, **linear)
+    kind = "Regressor" if data.regression else "Classifier"
+    boosting = {"max_iter": 300, "early_stopping": True, "random_state": seed}
+    path = f"sklearn.ensemble.HistGradientBoosting{kind}"
+    yield _peer("HistGradientBoosting", "sklearn", path, kernel=False, **boosting)
+
+
+def _others(data: sets.DataSet, choice: Choice) -> Iterator[Peer]:
+    sigma = (2 * choice.gamma) ** -0.5
+    yield _peer("torchkm", "torchkm", most=2_000 if data.regression else 4_000)
+    yield _peer("torchkm, Nyström", "torchkm", low_rank=True, num_landmarks=2_000, nys_k=1_000)
+    yield _peer("xRFM", "xrfm", max_leaf_size=10_000, time_limit_s=0.8 * LIMIT)
+    yield _peer("Falkon", "falkon", sigma=sigma, penalty=1e-6, centres=3_000)
+    yield _peer("EigenPro", "eigenpro", gamma=choice.gamma, n_epoch=5)
+
+
+def shrunk(peer: Peer) -> Peer:
+    """A contender for a run that only shows that it works."""
+    small = {"components": 50, "num_landmarks": 60, "nys_k": 30, "max_iter": 10, "centres": 50}
+    kept = {name: small.get(name, value) for name, value in peer.parameters}
+    if peer.adapter == "torchkm":
+        kept |= {"nC": 3, "cv": 2, "max_iter": 30}
+    if peer.adapter == "joker.tune":
+        kept["search"] = {**kept["search"], "rows": [100], "kernels": ["gaussian"]}
+    return replace(peer, parameters=tuple(kept.items()), most_rows=peer.most_rows and 300)
+
+
+# One pair, in a process of its own
+
+
+def contend(tell: process.Tell, name: str, peer: Peer, quick: bool) -> None:
+    """Fit and predict on growing parts of the rows, and tell each time."""
+    warnings.simplefilter("ignore")  # LinearSVC speaks of its iterations
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (some contenders speak as well)
+    data = sets.SETS[name]
+    parts = sets.split(data, quick)
+    try:
+        adapters.build(peer.adapter, peer.path, data, peer.settings)
+    except (ImportError, ValueError) as error:
+        tell({"not_installed": f"{type(error).__name__}: {error}"[:200]})
+        return
+    tell({"parameters": {key: value for key, value in peer.parameters if value is not None}})
+    curve: list[dict[str, Any]] = []
+    for rows in ladder(len(parts.x), peer.most_rows):
+        found = fitted(data, peer, parts.first(rows), last=rows == ladder(len(parts.x), peer.most_rows)[-1])
+        curve += found.pop("curve")
+        tell({**found, "rows": rows, "curve": curve})
+
+
+def ladder(n: int, most: int | None) -> list[int]:
+    """The numbers of rows to fit, ascending."""
+    return sorted({min(round(share * n), most or n) for share in SHARES})
+
+
+def fitted(data: sets.DataSet, peer: Peer, parts: sets.Split, *, last: bool) -> dict[str, Any]:
+    """Fit and predict once."""
+    model = adapters.build(peer.adapter, peer.path, data, peer.settings)
+    ours = isinstance(model, adapters.Joker)
+    if isinstance(model, adapters.Joker) and last:
+        model.watch = (parts.x_test, parts.y_test)
+    before, started = process.forget_peak(), time.perf_counter()
+    model.fit(parts.x, parts.y)
+    seconds = time.perf_counter() - started - (model.spent if isinstance(model, adapters.Joker) else 0)
+    peak, started = process.growth(before), time.perf_counter()
+    found = model.predict(parts.x_test)
+    predicting = time.perf_counter() - started
+    scores = sets.score(data, parts.y_test, found, model.decide(parts.x_test) if data.metric == "auc" else None)
+    point = {"rows": len(parts.x), "seconds": round(seconds, 2), **scores}
+    epochs = [{"rows": len(parts.x), **entry} for entry in model.curve] if isinstance(model, adapters.Joker) else []
+    return {
+        "scores": scores,
+        "fit_seconds": round(seconds, 2),
+        "predict_seconds": round(predicting, 2),
+        "peak_growth_bytes": peak,
+        **(model.found if ours else {}),  # type: ignore[attr-defined]
+        "curve": [*epochs[:-1], point],
+    }
+
+
+# All pairs
+
+
+def summary(results: dict[str, Any]) -> dict[str, Any]:
+    """For each set: the best kernel method, the second-best, and how soon everyone reaches the latter's score.
+
+    The score is that of the largest fit that was finished; time is that of any fit or epoch that reaches it.
+    """
+    return {name: found for name, entry in results.items() if (found := _judged(entry))}
+
+
+def _judged(entry: dict[str, Any]) -> dict[str, Any] | None:
+    metric = entry["metric"]
+    best = {peer: found["scores"][metric] for peer, found in entry["peers"].items() if found.get("curve")}
+    rank = sorted(best, key=lambda peer: best[peer], reverse=metric != "rmse")
+    kernels = [peer for peer in rank if entry["peers"][peer]["kernel"]]
+    others = [peer for peer in kernels if not peer.startswith("joker")]
+    jokers = [peer for peer in kernels if peer.startswith("joker") and peer != NAMED]
+    if not jokers or not others:
+        return None
+    families = sorted((jokers[0], others[0]), key=kernels.index)  # joker's own variants do not compete
+    target = best[families[1]]
+    soon = {peer: _soonest(metric, found, target) for peer, found in entry["peers"].items() if found.get("curve")}
+    reached = {peer: seconds for peer, seconds in soon.items() if seconds is not None}
+    racing = [peer for peer in reached if entry["peers"][peer]["kernel"]]
+    ahead = [peer for peer in rank if not peer.startswith("joker") and sets.better(metric, best[peer], best[jokers[0]])]
+    return {
+        "best_kernel_method": families[0],
+        "best_score": best[families[0]],
+        "second_best_kernel_method": families[1],
+        "second_best_score": target,
+        "seconds_to_second_best": dict(sorted(reached.items(), key=lambda item: item[1])),
+        "fastest_kernel_method": min(racing, key=lambda peer: reached[peer]),
+        "best_joker": jokers[0],
+        "ahead_of_joker": ahead,
+    }
+
+
+def _soonest(metric: str, found: dict[str, Any], target: float) -> float | None:
+    """The seconds of the quickest fit that is no worse than the target."""
+    reached = [point["seconds"] for point in found["curve"] if not sets.better(metric, target, point[metric])]
+    return min(reached, default=None)
+
+
+def line(name: str, peer: str, metric: str, found: dict[str, Any]) -> str:
+    """One line for a reader."""
+    head = f"{name:12s} {peer:24s} "
+    ended = next((f"{key} {found[key]}" for key in ("not_installed", "failed") if key in found), "")
+    if "did_not_finish_in_seconds" in found:
+        ended = f"did not finish in {found['did_not_finish_in_seconds']:g} s"
+    if not found.get("curve"):
+        return head + ended
+    growth = found["peak_growth_bytes"]
+    memory = "?" if growth is None else f"+{growth / 1e6:.0f} MB"
+    return (
+        f"{head}{metric} {found['scores'][metric]:.4f}  rows {found['rows']:6d}  fit {found['fit_seconds']:8.2f} s  "
+        f"predict {found['predict_seconds']:6.2f} s  memory {memory}  {ended}"
+    )
+
+
+def read(file: Path, machine: dict[str, Any], fresh: bool) -> dict[str, Any]:
+    """The results so far, if they are of this machine."""
+    if fresh or not file.is_file():
+        return {}
+    before: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    if differing := [name for name in SAME if before["machine"].get(name) != machine[name]]:
+        raise SystemExit(
+            f"One machine for all: {file} was measured with another {', '.join(differing)}. "
+            "Use --fresh to begin anew, or another --out."
+        )
+    found: dict[str, Any] = before["sets"]
+    return found
+
+
+def chosen(only: str | None) -> list[tuple[str, Peer]]:
+    """The pairs to run: of all sets, of one, or one alone."""
+    name, _, peer = (only or "").partition(",")
+    if name and name not in NAMES:
+        raise SystemExit(f"There is no set {name!r}. Use one of {', '.join(NAMES)}.")
+    pairs = [(s, p) for s in NAMES if name in ("", s) for p in peers_of(s) if peer.strip() in ("", p.name)]
+    if not pairs:
+        raise SystemExit(f"There is no peer {peer!r} on {name}. Use one of {[p.name for p in peers_of(name)]}.")
+    return pairs
+
+
+def run(name: str, peer: Peer, quick: bool, limit: float) -> dict[str, Any]:
+    """What a contender reached, with what a reader needs to know of it."""
+    found = process.apart(contend, (name, shrunk(peer) if quick else peer, quick), limit)
+    about = {"kernel": peer.kernel, "version": adapters.version(peer.adapter), "most_rows": peer.most_rows}
+    return about | {"date": common.machine(sets.SEED)["date"]} | found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every pair in turn, and write after each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="SET[,PEER]", help="one set, or one pair")
+    parser.add_argument("--missing", action="store_true", help="skip pairs that have a result")
+    parser.add_argument("--list", action="store_true", help="show the pairs and their results")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each fit")
+    parser.add_argument("--fresh", action="store_true", help="drop the results that are there")
+    parser.add_argument("--quick", action="store_true", help="few generated rows")
+    parser.add_argument("--out", type=Path, default=common.RESULTS)
+    options = parser.parse_args(arguments)
+    file, machine = options.out / "peers.json", common.machine(sets.SEED)
+    results = read(file, machine, options.fresh)
+    for name, peer in chosen(options.only):
+        entry = results.setdefault(name, {"metric": sets.SETS[name].metric, "peers": {}})
+        if options.list or (options.missing and peer.name in entry["peers"]):
+            print(line(name, peer.name, entry["metric"], entry["peers"].get(peer.name, {})), flush=True)
+            continue
+        found = entry["peers"][peer.name] = run(name, peer, options.quick, options.limit)
+        print(line(name, peer.name, entry["metric"], found), flush=True)
+        shown = {"limit_seconds": options.limit, "generated": options.quick, "sets": results}
+        common.write_json(file, {"machine": machine, **shown, "summary": summary(results)})
+    for name, judged in summary(results).items():
+        print(
+            f"{name}: best kernel method {judged['best_kernel_method']} ({judged['best_score']:.4f}); "
+            f"{judged['second_best_kernel_method']}'s {judged['second_best_score']:.4f} is reached first by "
+            f"{judged['fastest_kernel_method']}; ahead of joker: {', '.join(judged['ahead_of_joker']) or 'no one'}"
+        )
+
+
+if __name__ == "__main__":
+    main()

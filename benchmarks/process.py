@@ -1,0 +1,74 @@
+"""Work in a process of its own: with a limit of time, partial results, and a peak of memory that is its alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+READING = 120.0  # seconds to start and to read data, at least
+GRACE = 5.0  # seconds to clear up
+Tell = Callable[[dict[str, Any]], None]
+
+
+def resident(field: str) -> int | None:
+    """Bytes of resident memory, now (VmRSS) or at most (VmHWM); None where the system does not tell."""
+    if not STATUS.is_file():
+        return None
+    found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"))
+    return int(found[1]) * 1024 if found else None
+
+
+def forget_peak() -> int | None:
+    """Forget the peak so far where that is allowed, and return what the growth is to be counted from."""
+    with suppress(OSError):
+        CLEAR.write_text("5", encoding="utf-8")
+        return resident("VmRSS")
+    return resident("VmHWM")
+
+
+def growth(before: int | None) -> int | None:
+    """How much the peak lies above ``before``."""
+    peak = resident("VmHWM")
+    return None if before is None or peak is None else max(0, peak - before)
+
+
+def apart(work: Callable[..., None], arguments: tuple[Any, ...], limit: float) -> dict[str, Any]:
+    """Run ``work(tell, *arguments)`` elsewhere; what it tells is merged, the later over the earlier.
+
+    ``done: True`` in what it tells is the end. Without it the result has ``did_not_finish_in_seconds`` or ``failed``.
+    The limit is for each stretch between two tellings; before the first one, in which data are read, it is longer.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    receiver, sender = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_send, args=(sender, work, arguments))
+    process.start()
+    sender.close()
+    found: dict[str, Any] = {}
+    try:
+        while not found.get("done"):
+            if not receiver.poll(limit if found else max(limit, READING)):
+                return found | {"did_not_finish_in_seconds": limit}
+            found |= receiver.recv()
+    except EOFError:
+        process.join()
+        return found | {"failed": found.get("failed", f"exit code {process.exitcode}")}
+    finally:
+        process.join(GRACE if found.get("done") else 0)
+        process.kill()
+        process.join()
+    return {name: value for name, value in found.items() if name != "done"}
+
+
+def _send(sender: Connection, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    try:
+        work(sender.send, *arguments)
+    except Exception as error:
+        sender.send({"failed": f"{type(error).__name__}: {error}"[:300]})
+        raise
+    sender.send({"done": True})
