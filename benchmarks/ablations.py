@@ -1,0 +1,242 @@
+"""What the defaults are worth: each choice alone changed, on four data sets.
+
+    python benchmarks/ablations.py                   # about six minutes on two cores
+    python benchmarks/ablations.py --device cuda     # more rows and features, and precision as well
+    python benchmarks/ablations.py --only block_size
+    python benchmarks/ablations.py --quick           # shows that it runs
+
+Parts of covtype (class 2 against the rest), hepc, kin40k and higgs33k, cut and scaled as in benchmarks/peers.py; the
+squared hinge for classes and the squared loss for numbers. The base is what an estimator takes by default, with the
+bandwidth and λ of the table BASES. Every choice is run for five epochs and scored on the test part after each, while
+the clock stands still.
+
+A verdict compares errors (RMSE, or the share of wrong classes) at equal time: those of the last epoch that an
+alternative has ended by the time at which the default has ended its own last one. "kept" means that no alternative
+has a mean error over the sets (geometric) that is lower by more than 2% and is better on more than half of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import common
+import numpy as np
+import sets
+import torch
+
+from joker import kernels
+from joker.kernels import bandwidth
+from joker.solvers import Record, Settings
+from joker.training import Training, prepare
+
+EPOCHS = 5
+SHOWN = (1, 3, 5)
+MARGIN = 0.98  # of the default's error
+SLACK = 1.1  # of its time
+
+
+@dataclass(frozen=True)
+class Base:
+    """A data set, and the parts of the base that the defaults do not give."""
+
+    data: str
+    share: float  # of the median distance: the bandwidth
+    lam: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run."""
+
+    rows: int
+    test: int
+    features: int
+    device: str = "cpu"
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that may be changed; the values are the defaults of an estimator."""
+
+    averaging: bool = True
+    order: str = "shuffled"
+    block_size: int = 512
+    features: str = "fourier"
+    bandwidth: str | None = None  # None: the base's own
+    momentum: bool = False
+    mixed: bool = False
+
+
+BASES = (
+    Base("covtype-50k", 1 / 3, 2.0**-5),
+    Base("hepc-50k", 1 / 3, 2.0**-5),
+    Base("kin40k", 1 / 2, 2.0**-5),
+    Base("higgs33k", 1.0, 1.0),
+)
+# The first choice of each is the default.
+AXES: dict[str, dict[str, dict[str, Any]]] = {
+    "averaging": {"on": {}, "off": {"averaging": False}},
+    "order": {"shuffled": {}, "random": {"order": "random"}},
+    "block_size": {str(b): {"block_size": b} for b in (512, 128, 256, 1_024, 2_048)},
+    "features": {kind: {"features": kind} for kind in ("fourier", "fourier_pairs", "orthogonal", "structured")},
+    "bandwidth": {rule: {"bandwidth": rule} for rule in ("median", "paper", "median/2", "median/3")},
+    "momentum": {"off": {}, "on": {"momentum": True}},
+    "precision": {"mixed": {"mixed": True}, "float32": {"mixed": False}},
+}
+PLANS = {
+    "cpu": Plan(rows=16_000, test=4_000, features=2_000),
+    "cuda": Plan(rows=26_000, test=6_000, features=20_000, device="cuda"),
+}
+QUICK = Plan(rows=400, test=200, features=64, quick=True)
+
+
+def sigma(setup: Setup, base: Base, x: torch.Tensor) -> float:
+    """The bandwidth of the Gaussian kernel."""
+    gaussian = kernels.get("gaussian")
+    rule, _, divisor = (setup.bandwidth or "median").partition("/")
+    found = bandwidth.choose(rule, gaussian, x, sets.SEED)
+    return found * base.share if setup.bandwidth is None else found / float(divisor or 1)
+
+
+def training(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> Training:
+    """A fit laid out."""
+    x = torch.from_numpy(parts.x).to(plan.device)
+    y = torch.from_numpy(parts.y).to(x)
+    options = {name: getattr(setup, name) for name in ("averaging", "order", "block_size", "momentum")}
+    return prepare(
+        x,
+        torch.where(y > 0, 1.0, -1.0) if not sets.SETS[base.data].regression else y,
+        loss="squared" if sets.SETS[base.data].regression else "squared_hinge",
+        lam=base.lam,
+        kernel="gaussian",
+        bandwidth=sigma(setup, base, x),
+        n_features=plan.features,
+        features=setup.features,
+        intercept=True,
+        memory="1GB",
+        mixed=setup.mixed,
+        settings=Settings(max_epochs=EPOCHS, tol=0.0, seed=sets.SEED, **options),
+    )
+
+
+def measure(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> list[dict[str, float]]:
+    """The test error and the seconds after each epoch."""
+    laid = training(setup, base, plan, parts)
+    x_test = torch.from_numpy(parts.x_test).to(plan.device)
+    curve: list[dict[str, float]] = []
+    spent = 0.0
+
+    def look(record: Record) -> None:
+        nonlocal spent
+        now = time.perf_counter()
+        point = laid.descent.point
+        assert point is not None
+        f = laid.machine(laid.weights(point)).predict(x_test)[:, 0].cpu().numpy()
+        seconds = now - started - spent
+        curve.append({"epoch": record.epoch, "seconds": round(seconds, 3), "error": error(base, parts, f)})
+        spent += time.perf_counter() - now
+
+    started = time.perf_counter()
+    laid.run(look)
+    return curve
+
+
+def error(base: Base, parts: sets.Split, f: np.ndarray) -> float:
+    """RMSE, or the share of wrong classes."""
+    if sets.SETS[base.data].regression:
+        return round(float(np.sqrt(np.mean((f - parts.y_test) ** 2))), 5)
+    return round(float(np.mean((f > 0) != (parts.y_test > 0))), 5)
+
+
+def run_axis(axis: str, plan: Plan, cuts: dict[str, sets.Split]) -> dict[str, Any]:
+    """Every choice of an axis on every set."""
+    found: dict[str, Any] = {}
+    start = Setup(mixed=plan.device == "cuda")
+    for name, change in AXES[axis].items():
+        curves = {base.data: measure(replace(start, **change), base, plan, cuts[base.data]) for base in BASES}
+        found[name] = curves
+        last = "  ".join(f"{data} {curve[-1]['error']:.4f}" for data, curve in curves.items())
+        print(f"{axis:11s}{name:15s}{last}  ({sum(c[-1]['seconds'] for c in curves.values()):.1f} s)", flush=True)
+    return {"choices": found, "verdict": verdict(found)}
+
+
+def verdict(choices: dict[str, dict[str, list[dict[str, float]]]]) -> dict[str, Any]:
+    """Compare the alternatives with the default, which comes first."""
+    default, *others = choices
+    ratios = {name: [_ratio(choices[name][data], curve) for data, curve in choices[default].items()] for name in others}
+    epochs = {name: [_last(choices[name][data], curve) for data, curve in choices[default].items()] for name in others}
+    means = {name: round(_mean(found), 4) for name, found in ratios.items()}
+    wins = {name: sum(ratio < 1 for ratio in found) for name, found in ratios.items()}
+    better = [name for name in others if means[name] < MARGIN and wins[name] > len(ratios[name]) / 2]
+    best = min(better, key=lambda name: means[name], default=None)
+    return {
+        "default": default,
+        "verdict": "kept" if best is None else f"{best} is better",
+        "error_ratio_at_equal_time": means,
+        "error_ratio_at_equal_epochs": {name: round(_mean(found), 4) for name, found in epochs.items()},
+        "sets_won_at_equal_time": wins,
+    }
+
+
+def _ratio(curve: list[dict[str, float]], default: list[dict[str, float]]) -> float:
+    """The error at the default's last second, relative to the default's own; the first epoch's at least."""
+    in_time = [point for point in curve if point["seconds"] <= SLACK * default[-1]["seconds"]] or curve[:1]
+    return in_time[-1]["error"] / max(default[-1]["error"], 1e-12)
+
+
+def _last(curve: list[dict[str, float]], default: list[dict[str, float]]) -> float:
+    """The error after the last epoch, relative to the default's."""
+    return curve[-1]["error"] / max(default[-1]["error"], 1e-12)
+
+
+def _mean(ratios: list[float]) -> float:
+    return math.exp(sum(math.log(max(ratio, 1e-12)) for ratio in ratios) / len(ratios))
+
+
+def cut(plan: Plan) -> dict[str, sets.Split]:
+    """Some rows of each set."""
+    found = {}
+    for base in BASES:
+        parts = sets.split(sets.SETS[base.data], plan.quick).first(plan.rows)
+        found[base.data] = replace(parts, x_test=parts.x_test[: plan.test], y_test=parts.y_test[: plan.test])
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run, judge, and write the figures of this device beside those of the others."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=tuple(PLANS), default="cpu")
+    parser.add_argument("--only", choices=tuple(AXES), help="one choice")
+    parser.add_argument("--quick", action="store_true", help="few generated rows")
+    parser.add_argument("--out", type=Path, default=common.RESULTS)
+    options = parser.parse_args(arguments)
+    plan = replace(QUICK, device=options.device) if options.quick else PLANS[options.device]
+    cuts = cut(plan)
+    file = options.out / "ablations.json"
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    axes = before.get(options.device, {}).get("axes", {}) if options.only else {}
+    for axis in AXES if options.only is None else (options.only,):
+        if axis == "precision" and options.device == "cpu":
+            print("precision  is the same thing on the CPU: left out")
+            continue
+        axes[axis] = run_axis(axis, plan, cuts)
+        print(f"{axis}: {axes[axis]['verdict']['verdict']}")
+        entry = {
+            "machine": common.machine(sets.SEED),
+            "plan": {"rows": plan.rows, "test": plan.test, "features": plan.features, "generated": plan.quick},
+            "bases": [{"data": base.data, "share_of_median": round(base.share, 4), "lam": base.lam} for base in BASES],
+            "axes": axes,
+        }
+        common.write_json(file, before | {options.device: entry})
+
+
+if __name__ == "__main__":
+    main()
