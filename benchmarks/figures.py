@@ -4,10 +4,10 @@
     python benchmarks/figures.py --measure       # first measure results/figures.json: about five minutes on two cores
     python benchmarks/figures.py --quick --measure --out DIR     # shows that it runs
 
-Measured here, on parts of kin40k and covtype (class 2 against the rest), with the Gaussian kernel: the score against the
-number of features; the score against time of every model; primal and dual objective and held-out loss
-against steps, with the kernel itself and with features. Memory against m comes from benchmarks/scaling.py, the scores of
-other people's programs against time from benchmarks/peers.py.
+Measured here, on parts of kin40k and covtype (class 2 against the rest), with the Gaussian kernel: the score against
+the number of features; the score against time of every model; primal and dual objective and held-out loss against
+steps, with the kernel itself and with features. Memory against m comes from benchmarks/scaling.py, the scores of other
+people's programs against time from benchmarks/peers.py.
 """
 
 from __future__ import annotations
@@ -180,19 +180,23 @@ def measure(plan: Plan) -> dict[str, Any]:
 # Drawing
 
 
-def axes_of(count: int, width: float = 4.4, height: float = 3.4) -> tuple[Any, list[Any]]:
-    """A row of panels."""
+def axes_of(count: int, width: float = 4.4, height: float = 3.4, most: int = 4) -> tuple[Any, list[Any]]:
+    """Panels, ``most`` of them in a row."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, count, figsize=(width * count, height), squeeze=False)
-    for axis in axes.flat:
+    columns = min(count, most)
+    lines = -(-count // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(width * columns, height * lines), squeeze=False)
+    for axis in axes.flat[count:]:
+        axis.set_visible(False)
+    for axis in axes.flat[:count]:
         axis.grid(color="0.93", lw=0.6, which="both")
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8, which="both")
-    return figure, list(axes.flat)
+    return figure, list(axes.flat[:count])
 
 
 def saved(figure: Any, path: Path) -> Path:
@@ -234,7 +238,7 @@ def draw_times(results: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_objectives(results: dict[str, Any], folder: Path) -> Path:
-    """Primal, dual and held-out loss against steps: exact above features would not fit, so they share a panel."""
+    """Primal, dual and held-out loss against steps, with the kernel itself and with features."""
     figure, axes = axes_of(2 * len(results["problems"]))
     panels = [(name, found, kind) for name, found in results["problems"].items() for kind in ("exact", "features")]
     for axis, (name, found, kind) in zip(axes, panels, strict=True):
@@ -290,7 +294,7 @@ def draw_peers(results: dict[str, Any], folder: Path) -> Path:
     shown = {
         name: entry for name, entry in results["sets"].items() if any(p.get("curve") for p in entry["peers"].values())
     }
-    figure, axes = axes_of(len(shown), width=3.8, height=4.2)
+    figure, axes = axes_of(len(shown), height=4.0, most=3)
     for axis, (name, entry) in zip(axes, shown.items(), strict=True):
         for number, (peer, found) in enumerate(entry["peers"].items()):
             points = sorted((p["seconds"], p[entry["metric"]]) for p in found.get("curve", []))
