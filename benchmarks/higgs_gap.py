@@ -70,15 +70,10 @@ Variant = Callable[[Rows, Array, Plan], Rows]
 # The machine that every variant shares
 
 
-def machine(sigma: float | str, lam: float | list[float], epochs: int) -> joker.KernelSVC:
-    """An unfitted machine: the kernel itself, large blocks, a few epochs."""
-    settings: dict[str, Any] = {
-        "kernel": "matern12",
-        "n_features": None,
-        "block_size": 2_048,
-        "random_state": sets.SEED,
-    }
-    return joker.KernelSVC(bandwidth=sigma, lam=lam, max_epochs=epochs, **settings)
+def machine(sigma: float | str, lam: float | list[float], epochs: int, block: int = 512) -> joker.KernelSVC:
+    """An unfitted machine: the kernel itself, a few epochs."""
+    settings: dict[str, Any] = {"kernel": "matern12", "n_features": None, "random_state": sets.SEED}
+    return joker.KernelSVC(bandwidth=sigma, lam=lam, max_epochs=epochs, block_size=block, **settings)
 
 
 def choose(rows: Rows, y: Array, plan: Plan) -> tuple[float, float]:
@@ -233,9 +228,9 @@ def _auc(parts: sets.Split, f: Array) -> float:
 def shares(results: dict[str, dict[str, Any]]) -> dict[str, float | None]:
     """How much of the way from one bandwidth to boosting each variant goes; None where there is no gap."""
     low, high = results[ONE]["auc"], results[BOOSTING]["auc"]
-    return {
-        name: round((found["auc"] - low) / (high - low), 3) if high > low else None for name, found in results.items()
-    }
+    if high <= low:
+        return dict.fromkeys(results)
+    return {name: round((found["auc"] - low) / (high - low), 3) for name, found in results.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
