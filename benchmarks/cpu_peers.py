@@ -23,6 +23,8 @@ from typing import Any
 
 import common
 import numpy as np
+import process
+import sets
 from numpy.typing import NDArray
 
 SEED = 0
@@ -74,23 +76,8 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
 
 def split(name: str, quick: bool) -> Split:
     """Training inputs and targets, test inputs and targets."""
-    if quick:
-        kind = common.REGRESSION if name == "kin40k" else common.CLASSIFICATION
-        x, y = (part.numpy() for part in common.generated(kind, 700, SEED))
-        return x[:500], y[:500], x[500:], y[500:]
-    loader = common.loader()
-    if name == "a9a":
-        return (*loader.load("a9a"), *loader.load("a9a", "test"))
-    x, y = loader.load(name.removesuffix("-50k"))
-    rows = np.random.default_rng(SEED).permutation(len(x))
-    train, test = (rows[:50_000], rows[50_000:70_000]) if name == "covtype-50k" else (rows[4_000:], rows[:4_000])
-    mean, spread = x[train].mean(0), x[train].std(0)
-    z = ((x - mean) / np.where(spread > 0, spread, 1)).astype(np.float32)
-    if name == "covtype-50k":
-        y = np.where(y == common.COVTYPE_POSITIVE, 1, -1)
-    else:
-        y = (y - y[train].mean()) / y[train].std()
-    return z[train], y[train], z[test], y[test]
+    parts = sets.split(sets.SETS[name], quick)
+    return parts.x, parts.y, parts.x_test, parts.y_test
 
 
 def build(kind: str, parameters: dict[str, Any]) -> Any:
@@ -115,17 +102,17 @@ def build(kind: str, parameters: dict[str, Any]) -> Any:
 
 def contend(name: str, contender: str, quick: bool, pipe: Any) -> None:
     """Fit and predict once, in a process of its own, and send what came of it."""
-    import resource
     import warnings
 
     warnings.simplefilter("ignore")  # LinearSVC speaks of its iterations
     x, y, xt, yt = split(name, quick)
     kind, parameters = CONTENDERS[name][contender]
     model = build(kind, {**parameters, "components": 100} if quick and "nystroem" in kind else parameters)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = process.forget_peak()
     started = time.perf_counter()
     model.fit(x, y)
     fitted = time.perf_counter()
+    peak = process.growth(before)
     found = model.predict(xt)
     done = time.perf_counter()
     regression = name == "kin40k"
@@ -136,7 +123,7 @@ def contend(name: str, contender: str, quick: bool, pipe: Any) -> None:
             "score": round(score, 5),
             "fit_seconds": round(fitted - started, 2),
             "predict_seconds": round(done - fitted, 2),
-            "peak_growth_bytes": 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before),
+            "peak_growth_bytes": peak,
             "gap": getattr(model, "gap_", None),
             "model": kind,
             "parameters": {key: value for key, value in parameters.items() if value is not None},
@@ -167,7 +154,7 @@ def line(name: str, contender: str, found: dict[str, Any]) -> str:
     gap = "" if found["gap"] is None else f"  gap {found['gap']:.1e}"
     return (
         f"{name:12s} {contender:22s} {found['metric']} {found['score']:.4f}  fit {found['fit_seconds']:8.2f} s  "
-        f"predict {found['predict_seconds']:6.2f} s  memory +{found['peak_growth_bytes'] / 1e6:6.0f} MB{gap}"
+        f"predict {found['predict_seconds']:6.2f} s  memory +{(found['peak_growth_bytes'] or 0) / 1e6:6.0f} MB{gap}"
     )
 
 

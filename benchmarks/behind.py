@@ -1,0 +1,116 @@
+"""Where joker is behind: what each results file has to say against it, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tables
+
+
+def behind_peers(results: dict[str, Any]) -> Iterator[str]:
+    """Sets where another program scores higher, or reaches the second-best kernel method's score sooner."""
+    for name, judged in results["summary"].items():
+        entry = results["sets"][name]
+        for peer in judged["ahead_of_joker"]:
+            theirs, ours = (entry["peers"][who]["scores"][entry["metric"]] for who in (peer, judged["best_joker"]))
+            kind = "" if entry["peers"][peer]["kernel"] else " (no kernel method)"
+            yield f"{name}: {peer}{kind} has {entry['metric']} {theirs:.4f}, joker {ours:.4f}."
+        if not judged["fastest_kernel_method"].startswith("joker"):
+            target = f"{judged['second_best_score']:.4f}"
+            yield f"{name}: {judged['fastest_kernel_method']} is the first kernel method to reach {target}."
+
+
+def behind_cpu_peers(results: dict[str, Any]) -> Iterator[str]:
+    """Sets where a model of scikit-learn scores higher than the named settings."""
+    for name, contenders in results["sets"].items():
+        ours = contenders.get("joker", {})
+        for peer, found in contenders.items():
+            if peer != "joker" and "score" in found and "score" in ours and _ahead(found, ours):
+                yield f"{name}: {peer} has {found['metric']} {found['score']:.4f}, joker {ours['score']:.4f}."
+
+
+def _ahead(found: dict[str, Any], ours: dict[str, Any]) -> bool:
+    lower = found["metric"] == "rmse"
+    return bool(found["score"] < ours["score"] if lower else found["score"] > ours["score"])
+
+
+def behind_higgs_gap(results: dict[str, Any]) -> Iterator[str]:
+    """Whether boosting is ahead of every kernel."""
+    best = results["variants"][results["best_kernel"]]["auc"]
+    top = max((found["auc"], name) for name, found in results["variants"].items() if not found["kernel"])
+    if top[0] > best:
+        yield f"higgs33k: {top[1]} has AUC {top[0]:.4f}, the best kernel ({results['best_kernel']}) {best:.4f}."
+
+
+def behind_gpu_real(results: dict[str, Any]) -> Iterator[str]:
+    """Fits that missed their score or time."""
+    for name, found in results["cases"].items():
+        if not found["reached"]:
+            yield (
+                f"{name}: {found['metric']} {found['score']} in {found['fit_seconds']} s; to reach were "
+                f"{found['score_to_reach']} in {found['seconds_allowed']:g} s."
+            )
+
+
+def behind_step(results: dict[str, Any]) -> Iterator[str]:
+    """Steps that take longer than allowed."""
+    for name, found in results["cases"].items():
+        if found["ms"] > found["limit_ms"]:
+            yield f'Step "{name}" takes {found["ms"]} ms; {found["limit_ms"]} were allowed.'
+
+
+def behind_paper_gpu(results: dict[str, Any]) -> Iterator[str]:
+    """Runs whose score is worse than the paper's, where the two may be compared, or that took longer."""
+    runs = results["runs"]
+    for run in runs.values() if isinstance(runs, dict) else runs:
+        name = f"{run['data']}, {run['model']}, protocol {run.get('protocol')}"
+        for metric, difference in (run.get("difference") or {}).items():
+            if difference > 0 if "err" in metric or metric == "rmse" else difference < 0:
+                yield f"{name}: {metric} {run['scores'][metric]:.5g}, the paper {run['paper']['scores'][metric]:.5g}."
+        if run["seconds"] > run["paper"]["seconds"] and run.get("scale", 1) == 1:
+            yield f"{name}: {run['seconds']:.0f} s, the paper {run['paper']['seconds']:.0f} s."
+
+
+def behind_out_of_core(results: dict[str, Any]) -> Iterator[str]:
+    """A budget or a time that was missed."""
+    if not results["inside_budget"]:
+        yield f"Training from a disk took more memory than its budget of {results['problem']['memory']}."
+    if not results["fast_enough"]:
+        yield f"Training from a disk took {results['ratio']:.2f} times as long as from memory."
+
+
+def behind_ablations(results: dict[str, Any]) -> Iterator[str]:
+    """Defaults that an alternative beats."""
+    for device, entry in results.items():
+        for axis, found in entry["axes"].items():
+            if found["verdict"]["verdict"] != "kept":
+                yield f"The default {axis} = {found['verdict']['default']} on {device}: {found['verdict']['verdict']}."
+
+
+def behind_block_solver(results: dict[str, Any]) -> Iterator[str]:
+    """Cases in which the published algorithm needs no more products."""
+    cases = results["cases"]
+    if others := len(cases) - tables.fewer(cases):
+        yield (
+            f"In {others} of {len(cases)} block problems the published algorithm, mended, needs no more products than "
+            f"joker's to a relative distance of {tables.TO_REACH} (a factorisation counts as "
+            f"{results['cholesky_in_products']:.0f})."
+        )
+
+
+def behind_demo(results: dict[str, Any]) -> Iterator[str]:
+    """Problems where scikit-learn scores higher."""
+    best = {m["problem"]: m["score"] for m in results["models"] if m["model"].startswith("joker")}
+    for m in results["models"]:
+        if m["score"] > best[m["problem"]]:
+            yield f"{m['problem']}: {m['model']} has {m['metric']} {m['score']:.4f}, joker {best[m['problem']]:.4f}."
+
+
+BEHIND: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
+    found.__name__.removeprefix("behind_"): found
+    for found in (
+        behind_peers, behind_cpu_peers, behind_higgs_gap, behind_paper_gpu, behind_gpu_real, behind_step,
+        behind_out_of_core, behind_ablations, behind_block_solver, behind_demo,
+    )
+}  # fmt: skip
