@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := test
-.PHONY: test lint slow demo clean
+.PHONY: test lint slow demo results clean
 
 test: lint  ## everything a change must pass
 	$(BIN)/pytest -n $(WORKERS)
@@ -19,6 +19,10 @@ slow: $(READY)  ## the tests that take minutes
 
 demo: $(READY)  ## joker against scikit-learn on two problems: a table, and pictures in demo/
 	$(BIN)/python examples/demo.py
+
+results: $(READY)  ## the results page and its pictures, from the results files that are committed
+	$(BIN)/python benchmarks/figures.py
+	$(BIN)/python benchmarks/page.py
 
 clean:
 	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

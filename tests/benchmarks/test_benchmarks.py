@@ -19,7 +19,7 @@ from joker.solvers import BlockSolver
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = ("block_solver", "averaging", "tuning")
-PARTS = ("common", "paper_twin", *SCRIPTS, "path", "cpu_peers", "out_of_core")
+PARTS = ("common", "sets", "process", "paper_twin", *SCRIPTS, "path", "cpu_peers", "out_of_core")
 
 
 @pytest.fixture
