@@ -46,15 +46,12 @@ def test_absent_files_are_told_of_before_the_run(tmp_path) -> None:
     assert done.err.startswith("The rows are generated in the shape of susy")
 
 
-def test_real_rows_of_a_stand_in(tmp_path, rng: np.random.Generator) -> None:
+def test_real_rows_of_a_stand_in(tmp_path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     x = rng.normal(size=(2_000, 28)).astype(np.float32)
     np.savez(tmp_path / "higgs33k.npz", X=x, y=(x[:, 0] > 0).astype(np.int64))
     arguments = ("--model", "krr", "--scale", "0.9", "--folder", tmp_path, "--json", "--quiet", "--memory", "100MB")
-    monkey = pytest.MonkeyPatch()
-    monkey.setattr("joker.paper.table._SHARED", {"higgs": (0.125, 50, "laplacian", 512, 2_000)})
-    with monkey.context():
-        found = well("paper", "higgs33k", *arguments).document
-    monkey.undo()
+    monkeypatch.setattr("joker.paper.table._SHARED", {"higgs": (0.125, 50, "laplacian", 512, 2_000)})
+    found = well("paper", "higgs33k", *arguments).document
     assert found["generated"] is False
     assert found["scores"]["auc"] > 0.6
 

@@ -101,7 +101,8 @@ def reproduce(
     protocol : {"paper", "joker"}
         ``"paper"``: random blocks with replacement, no averaging, its number of steps and its bandwidth.
         ``"joker"``: shuffled blocks, averaged iterates, momentum, an intercept, the median bandwidth (a third of it for
-        the Laplacian), until the score on held-out rows rises no more; at most the paper's steps, in whole epochs.
+        HEPC with many features), until the score on held-out rows rises no more; at most the paper's steps, in whole
+        epochs.
     scale : float
         Rows, steps and features as a share of the paper's.
     halving : bool

@@ -67,8 +67,10 @@ class Outcome:
 
     @property
     def comparable(self) -> bool:
-        """Whether scores may be compared with the paper's: real rows, all of them, and all of its steps or features."""
-        return not self.generated and self.plan.scale == 1 and self.plan.data.likeness is None
+        """Whether scores may be compared with the paper's: real rows, all of them, its features and its steps."""
+        made, theirs = self.plan, self.plan.choice
+        whole = made.scale == 1 and made.data.likeness is None and made.n_features == theirs.n_features
+        return whole and not self.generated and (made.steps == theirs.steps or not made.as_printed)
 
     @property
     def ms_per_step(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, inf, isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -85,7 +85,7 @@ class Plan:
                 f"Use a scale of at least {self.scale * 2 * self.choice.block_size / max(n, 1):.2g}."
             )
         if not self.as_printed:
-            epochs = ceil(self.steps / blocks)
+            epochs = max(1, self.steps // blocks)
             return Settings(block_size=self.choice.block_size, max_epochs=epochs, momentum=True, seed=self.seed)
         return Settings(
             block_size=self.choice.block_size,
