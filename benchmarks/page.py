@@ -64,7 +64,7 @@ SECTIONS = (
         "paper_gpu",
         "The paper's settings on a card",
         "Iterations, time and memory beside the paper's row, which was measured on another card.",
-        "joker paper DATASET --model MODEL",
+        "python benchmarks/paper_gpu.py",
     ),
     Section(
         "gpu_real",

@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results[name] = found
         print(line(name, found), flush=True)
         took = round(time.perf_counter() - started, 1)
-        content = {"machine": common.machine(SEED) | card, "quick": options.quick, "seconds": took, "cases": results}
+        content = {"machine": common.machine(SEED) | card, "quick": options.quick, "seconds": took, "runs": results}
         common.write_json(options.out / "paper_gpu.json", content)
     print(f"{time.perf_counter() - started:.0f} s in all")
 
