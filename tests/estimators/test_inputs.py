@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import joker
 from joker.estimators import parameters
-from joker.kernels import Gaussian, Linear
+from joker.kernels import Gaussian, Laplacian, Linear
 
 Array = NDArray[np.float64]
 
@@ -141,8 +141,10 @@ def test_a_bandwidth_rule_counts_distinct_rows_that_weigh(data: tuple[Array, Arr
 
 def test_auto_is_exact_for_few_rows_and_features_for_many() -> None:
     kernel = Gaussian()
-    assert parameters.n_features("auto", "auto", kernel, 10_000, 5) is None
-    assert parameters.n_features("auto", "auto", kernel, 10_001, 5) == 4_000
+    assert parameters.n_features("auto", "auto", kernel, 50_000, 5) is None
+    assert parameters.n_features("auto", "auto", kernel, 50_001, 5) == 4_000
+    assert parameters.n_features("auto", "auto", Laplacian(), 10_000, 5) is None
+    assert parameters.n_features("auto", "auto", Laplacian(), 10_001, 5) == 4_000
     assert parameters.n_features("auto", "orthogonal", kernel, 100, 5) == 4_000
     assert parameters.n_features("auto", "auto", Linear(), 100, 5) == 5
     assert parameters.n_features(None, "auto", Linear(), 100, 5) is None

@@ -61,6 +61,18 @@ def test_a_bandwidth_that_shrinks_with_the_rows_is_followed() -> None:
     assert best.candidate.bandwidth == pytest.approx(1 / 16)
 
 
+def test_a_bandwidth_that_does_badly_does_not_hide_better_ones_behind_it() -> None:
+    """The top moves by an octave and a half once there are many rows, and half an octave on lies a hollow."""
+
+    def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
+        octave = math.log2(sigma)
+        hollow = rows > 5000 and math.isclose(octave, -0.5)
+        return -abs(octave - (-1.5 if rows > 5000 else 0.0)) - 5 * hollow
+
+    best = Search(running(score)).best([Family("a", OCTAVES)], [1000, 4000, 16000])
+    assert math.log2(best.candidate.bandwidth) == pytest.approx(-1.5)
+
+
 def test_a_penalty_that_falls_with_the_rows_is_followed() -> None:
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return -abs(math.log10(lam / (1.0 if rows < 5000 else 0.1))) - abs(math.log2(sigma))
@@ -81,8 +93,8 @@ def test_later_stages_try_fewer() -> None:
     search.best([Family(name, OCTAVES) for name in "abcdef"], [1000, 4000, 16000])
     counts = [len({t.candidate for t in search.trials if t.stage == stage}) for stage in range(3)]
     assert counts[0] == 6 * len(OCTAVES)
-    assert counts[1] < counts[0] / 2
-    assert counts[2] <= 4  # two kernels, each with a step to a narrower bandwidth
+    assert counts[1] <= counts[0] / 2
+    assert counts[2] <= 6  # two kernels, each with two narrower bandwidths
 
 
 def test_given_bandwidths_and_penalties_are_the_only_ones() -> None:

@@ -286,3 +286,12 @@ def test_the_accelerator_agrees(kernel, d):
     torch.testing.assert_close(kernel(x.cuda(), z.cuda()).cpu(), kernel(x, z), rtol=1e-4, atol=1e-5)
     if isinstance(kernel, Stationary):
         assert torch.equal(kernel.with_bandwidth(0.1)(x.cuda(), x.cuda()).diagonal().cpu(), torch.ones(300))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplacian", "matern12", "matern32", "matern52"])
+def test_rows_far_apart_give_no_subnormal_numbers(name: str) -> None:
+    """A CPU takes twenty times as long over them."""
+    x, z = torch.linspace(0, 300, 500)[:, None], torch.zeros(1, 1)
+    k = kernels.get(name, 1.0)(x, z)
+    assert float(k.min()) >= torch.finfo(torch.float32).tiny
+    torch.testing.assert_close(k.double(), kernels.get(name, 1.0)(x.double(), z.double()), rtol=1e-4, atol=1e-20)

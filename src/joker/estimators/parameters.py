@@ -17,7 +17,8 @@ from joker.runtime import DEFAULT_BUDGET, parse_bytes, parse_dtype
 AUTO = "auto"
 ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
 BLOCK = 512  # and the rows of a block beyond
-EXACT_ROWS = 10_000  # rows up to which n_features="auto" uses the kernel itself
+EXACT_ROWS = 50_000  # rows up to which n_features="auto" uses a kernel itself that is a function of a matrix product,
+SLOW_EXACT_ROWS = 10_000  # and one that is not, such as that of the L1 distance, which takes five to ten times as long
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
 CARD_BUDGET = 2**30  # bytes of scratch space on a card: the features of a block are many there
 FEATURES = 4_000  # and how many features it takes beyond
@@ -53,7 +54,7 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
     _only_auto("n_features", given, 1000)
     if "identity" in kernel.feature_kinds:
         return d
-    exact = n <= EXACT_ROWS and features == AUTO
+    exact = n <= (EXACT_ROWS if kernel.by_product else SLOW_EXACT_ROWS) and features == AUTO
     return None if exact or not kernel.feature_kinds else FEATURES
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from joker.kernels import Kernel
 
 OCTAVES = (1.0, 1 / 2, 1 / 4, 1 / 8)  # bandwidths of the first stage, as multiples of the median distance
-COARSE, FINE = 2.0, 2**0.5  # steps from one bandwidth to the next, in the first stage and later
+COARSE, FINE = 2.0, 2**0.5  # steps from one bandwidth to the next, and the last step of each stage but the first
 MOST_STEPS = 4  # in one direction
+WIDENING = 2  # stages that try wider bandwidths than they begin with
 DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
 WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
 BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
@@ -125,23 +126,34 @@ class Search:
         return max(found, key=self._merit)
 
     def _climb(self, stage: int, rows: int, best: Trial) -> None:
-        """Move to narrower bandwidths while that helps; where it does not, to wider ones.
+        """Move by octaves to narrower bandwidths while that helps; then by half an octave.
 
-        With more rows the best bandwidth shrinks, if it moves: from the third stage on only narrower ones are tried.
+        The first stage moves to wider ones where no narrower one helps. The loss need not fall all the way to its
+        bottom: with random features one bandwidth may be unlucky, so that a first step of half an octave would stop
+        too soon. With more rows the best bandwidth shrinks, if it moves: from the third stage on none is tried
+        that is wider than the first.
         """
         if not best.candidate.family.open or best.stage != stage:
             return
-        step = FINE if stage else COARSE
-        for factor in (1 / step, step) if stage < 2 else (1 / step,):
-            start = best
-            for _ in range(MOST_STEPS):
-                candidate = replace(best.candidate, bandwidth=best.candidate.bandwidth * factor)
-                trial = self._try(stage, rows, candidate)
-                if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
-                    break
-                best = trial
-            if best is not start:
-                return
+        start = best
+        best = self._walk(stage, rows, start, 1 / COARSE)
+        if stage == 0:
+            if best is start:
+                self._walk(stage, rows, start, COARSE)
+            return
+        finer = self._walk(stage, rows, best, 1 / FINE, 1)
+        if finer is best and (best is not start or stage < WIDENING):
+            self._walk(stage, rows, best, FINE, 1)
+
+    def _walk(self, stage: int, rows: int, best: Trial, factor: float, most: int = MOST_STEPS) -> Trial:
+        """Multiply the bandwidth by ``factor`` as long as that helps; return where it ends."""
+        for _ in range(most):
+            candidate = replace(best.candidate, bandwidth=best.candidate.bandwidth * factor)
+            trial = self._try(stage, rows, candidate)
+            if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
+                break
+            best = trial
+        return best
 
     def _merit(self, trial: Trial) -> tuple[float, float]:
         return trial.merit(self.by_score)

@@ -29,7 +29,7 @@ from joker.estimators.search import Search, sizes
 from joker.estimators.trials import Tuned
 from joker.kernels import Kernel, get
 
-KERNELS = ("gaussian", "laplacian")  # the one for smooth targets and the one for rough ones
+KERNELS = ("gaussian", "matern12", "laplacian")  # for smooth targets, for rough ones, and for rough ones by inputs
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
 MOST_CLASSES = 100  # numbers with more distinct values than this are targets of a regression
 
@@ -57,10 +57,11 @@ def tune(
 
     Many candidates are tried on few rows, and few on many. The first stage fits 1,000 rows or so with each kernel and
     bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to some four times as many
-    rows, up to half of them; each stage climbs to narrower or wider bandwidths as long as that helps, with a path
-    of λ that moves along. What counts is the mean loss on rows that no trial is trained on: a fifth of them, at most
-    5,000; three folds below 2,000 rows and five below 500. From 10,000 rows on the last λ of a classifier without
-    class weights is the one with the best accuracy. The winner is fitted on all rows.
+    rows, up to half of them; each stage moves to narrower or wider bandwidths as long as that helps, by octaves and
+    then by half an octave, with a path of λ that moves along. What counts is the mean loss on rows that no trial is
+    trained on: a fifth of them, at most 5,000; three folds below 2,000 rows and five below 500. From 10,000 rows
+    on the last λ of a classifier without class weights is the one with the best accuracy. The winner is fitted
+    on all rows.
 
     Parameters
     ----------
@@ -76,8 +77,8 @@ def tune(
         Which of the two. By default classification for words, truth values and whole numbers with at most 100
         distinct values, and regression for other numbers and for several columns.
     kernels : kernel or sequence of kernels, optional
-        Names or :class:`joker.kernels.Kernel` objects to try. By default the Gaussian and the Laplacian, or the one of
-        them that has the ``features`` of the estimator.
+        Names or :class:`joker.kernels.Kernel` objects to try. By default the Gaussian, Matérn's of order ½ and the
+        Laplacian, or those of them that have the ``features`` of the estimator.
     bandwidths : sequence of float or str, optional
         The bandwidths to try, and no others, as numbers or rules (``"median"``, ``"paper"``).
     lam : float or sequence of float, optional

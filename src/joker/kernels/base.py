@@ -47,6 +47,8 @@ class Kernel(ABC):
         False if the value of k does not depend on σ.
     feature_kinds : tuple of str
         The feature maps that suit the kernel, the default first; empty if none does.
+    by_product : bool
+        Whether all its values come from one matrix product: with the kernel itself many more rows are then affordable.
     matrices : int
         How many (b, k) matrices of x's dtype a call holds at its peak, its result included.
     fused : str or None
@@ -59,6 +61,7 @@ class Kernel(ABC):
     name: ClassVar[str] = "custom"
     has_bandwidth: ClassVar[bool] = True
     feature_kinds: ClassVar[tuple[str, ...]] = ()
+    by_product: ClassVar[bool] = False
     fused: ClassVar[str | None] = None
     matrices: ClassVar[int] = 3  # enough for an expression of a few steps, none of them in place
 

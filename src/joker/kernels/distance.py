@@ -1,4 +1,4 @@
-"""Squared Euclidean distances by one matrix product, with the rounding kept in hand."""
+"""Squared Euclidean distances by one matrix product, with the rounding kept in hand, and exponentials of distances."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import math
 
 import torch
 from torch import Tensor
+
+SMALLEST = 0.7  # of the exponent of the smallest normal number: e⁻⁶¹ in float32, e⁻⁴⁹⁶ in float64
+
+
+def decay(
+    s: Tensor,  # (b, k)
+) -> Tensor:  # (b, k)
+    """Return exp(−s), in place.
+
+    What is too small to count stays a normal number: where rows are far apart in bandwidths, a matrix full of
+    subnormal ones takes a CPU twenty times as long to make and to multiply.
+    """
+    return s.neg_().clamp_(min=SMALLEST * math.log(torch.finfo(s.dtype).tiny)).exp_()
 
 
 def squared_distance(

@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from joker.kernels.distance import decay
 from joker.kernels.radial import Radial
 
 
@@ -29,7 +30,7 @@ class Gaussian(Radial):
         r2: Tensor,  # (b, k)
     ) -> Tensor:  # (b, k)
         """Return exp(−r2 / 2), in place."""
-        return r2.mul_(-0.5).exp_()
+        return decay(r2.mul_(0.5))
 
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
         """Return ones: the Gaussian kernel is a mixture of one."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from joker.kernels.base import Stationary
+from joker.kernels.distance import decay
 from joker.ops.gram import gram, gram_fused, transposed_numbers
 
 
@@ -35,7 +36,7 @@ class Laplacian(Stationary):
         """Return the matrix of k(x_i, z_j)."""
         if self.own_profile and gram_fused(x, z):
             return gram(x, z, "exponential", self.bandwidth)
-        return self.distance(x, z).mul_(-1 / self.bandwidth).exp_()
+        return decay(self.distance(x, z).div_(self.bandwidth))
 
     def distance(
         self,

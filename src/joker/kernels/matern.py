@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from joker.kernels.distance import squared_distance
+from joker.kernels.distance import decay, squared_distance
 from joker.kernels.radial import Radial
 from joker.ops.gram import gram, gram_fused
 
@@ -58,7 +58,7 @@ class Matern12(Matern):
         r2: Tensor,  # (b, k)
     ) -> Tensor:  # (b, k)
         """Return exp(−√r2), in place."""
-        return r2.sqrt_().neg_().exp_()
+        return decay(r2.sqrt_())
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
         """Return the bytes that a call holds at its peak: distances and rows in float64, twice while they are cast."""
@@ -80,7 +80,7 @@ class Matern32(Matern):
     ) -> Tensor:  # (b, k)
         """Return (1 + s) exp(−s)."""
         s = r2.mul_(3).sqrt_()
-        return s.add(1).mul_(s.neg_().exp_())
+        return s.add(1).mul_(decay(s))
 
 
 @dataclass(frozen=True)
@@ -98,4 +98,4 @@ class Matern52(Matern):
     ) -> Tensor:  # (b, k)
         """Return (1 + s + s²/3) exp(−s)."""
         s = r2.mul_(5).sqrt_()
-        return torch.addcmul(s, s, s, value=1 / 3).add_(1).mul_(s.neg_().exp_())
+        return torch.addcmul(s, s, s, value=1 / 3).add_(1).mul_(decay(s))

@@ -34,6 +34,7 @@ class Polynomial(Kernel):
 
     name: ClassVar[str] = "polynomial"
     feature_kinds: ClassVar[tuple[str, ...]] = ("tensor_sketch",)
+    by_product: ClassVar[bool] = True
     matrices: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

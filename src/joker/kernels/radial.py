@@ -34,6 +34,7 @@ class Radial(Stationary):
     """
 
     feature_kinds: ClassVar[tuple[str, ...]] = ("fourier", "fourier_pairs", "orthogonal", "structured")
+    by_product: ClassVar[bool] = True
 
     @abstractmethod
     def profile(
