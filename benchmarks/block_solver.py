@@ -154,6 +154,9 @@ class Counted:
         self.products += 1
         return v @ self.K
 
+    def __len__(self) -> int:
+        return len(self.K)
+
     def diagonal(self) -> Tensor:
         """That of the matrix."""
         return self.K.diagonal()

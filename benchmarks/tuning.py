@@ -5,7 +5,7 @@
 
 covtype (class 2 against the rest; 50,000 rows to train, 12,500 to test), kin40k (90/10) and higgs33k (80/20), with
 z-scores by the training part's figures. Every machine has the settings of `KernelClassifier()` or `KernelRidge()`:
-five epochs with the kernel itself, or with 4,000 random features for the Laplacian kernel of so many rows. The median
+five epochs with the kernel itself, but 4,000 random features for the Laplacian kernel on covtype. The median
 bandwidth gets a path of five λ, 10 to 10⁻³, of which the best on a tenth of 10,000 rows is fitted on all rows, with
 each of the kernels that `joker.tune` tries. `joker.tune` chooses kernel, bandwidth and λ, and fits on all rows too.
 Seconds are those of the clock and of the CPU; the latter are the ones to compare where other programs run beside it.

@@ -143,8 +143,11 @@ def test_auto_is_exact_for_few_rows_and_features_for_many() -> None:
     kernel = Gaussian()
     assert parameters.n_features("auto", "auto", kernel, 50_000, 5) is None
     assert parameters.n_features("auto", "auto", kernel, 50_001, 5) == 4_000
-    assert parameters.n_features("auto", "auto", Laplacian(), 10_000, 5) is None
-    assert parameters.n_features("auto", "auto", Laplacian(), 10_001, 5) == 4_000
+    assert parameters.n_features("auto", "auto", Laplacian(), 50_000, 5) is None
+    assert parameters.n_features("auto", "auto", Laplacian(), 50_001, 5) == 4_000
+    assert parameters.n_features("auto", "auto", Laplacian(), 20_000, 50) is None
+    assert parameters.n_features("auto", "auto", Laplacian(), 20_001, 50) == 4_000
+    assert parameters.n_features("auto", "auto", Laplacian(), 10_000, 500) is None
     assert parameters.n_features("auto", "orthogonal", kernel, 100, 5) == 4_000
     assert parameters.n_features("auto", "auto", Linear(), 100, 5) == 5
     assert parameters.n_features(None, "auto", Linear(), 100, 5) is None

@@ -15,6 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, get_scorer, make_scorer
 import joker
 from joker.callbacks import Callback, Run
 from joker.errors import InvalidData, InvalidParameter, UnknownName
+from joker.estimators import parameters
 from joker.estimators.bench import unit_of_penalty
 from joker.estimators.scoring import score_path
 from joker.estimators.trials import COLUMNS, Tuned
@@ -213,6 +214,17 @@ def test_features_that_do_not_suit_every_kernel(rng: np.random.Generator) -> Non
     given = joker.KernelRidge(n_features=32, features="orthogonal")
     result = joker.tune(X, y, estimator=given, **{**QUICK, "kernels": None})
     assert {entry["kernel"] for entry in result.table} == {"gaussian", "matern12"}
+
+
+def test_kernels_that_need_no_features_go_first(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = waves(rng, 100)
+    monkeypatch.setattr(parameters, "FEW_ROWS", 50)
+    monkeypatch.setattr(parameters, "EXACT_NUMBERS", 50)
+    tried = joker.tune(X, y, **{**QUICK, "kernels": None}).table
+    assert {entry["kernel"] for entry in tried} == {"gaussian", "matern12"}
+    monkeypatch.setattr(parameters, "EXACT_ROWS", 50)
+    tried = joker.tune(X, y, **{**QUICK, "kernels": None}).table
+    assert {entry["kernel"] for entry in tried} == {"gaussian", "matern12", "laplacian"}
 
 
 def test_a_column_of_classes(rng: np.random.Generator) -> None:

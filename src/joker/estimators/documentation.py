@@ -17,8 +17,9 @@ bandwidth : {"auto", "median", "paper"} or float
     there is only one such row. ``"auto"`` keeps that of a Kernel object and is ``"median"`` for a name.
 n_features : int, None or "auto"
     The number of random features; None is the kernel itself. ``"auto"`` is the kernel itself up to
-    50,000 rows (10,000 with the Laplacian and with kernels of your own, unless they are radial) and 4,000 features
-    beyond, or wherever ``features`` names a kind; the linear kernel is its own map, with a feature for each input.
+    50,000 rows and 4,000 features beyond, or wherever ``features`` names a kind; the linear kernel is its own map, with
+    a feature for each input. Beyond 10,000 rows the Laplacian, and kernels of your own that are not radial, need
+    features where X has more than a million numbers.
 features : str
     The kind of features: ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``,
     ``"tensor_sketch"``; ``"auto"`` is the kernel's default.

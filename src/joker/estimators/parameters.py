@@ -17,8 +17,8 @@ from joker.runtime import DEFAULT_BUDGET, parse_bytes, parse_dtype
 AUTO = "auto"
 ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
 BLOCK = 512  # and the rows of a block beyond
-EXACT_ROWS = 50_000  # rows up to which n_features="auto" uses a kernel itself that is a function of a matrix product,
-SLOW_EXACT_ROWS = 10_000  # and one that is not, such as that of the L1 distance, which takes five to ten times as long
+EXACT_ROWS = 50_000  # rows up to which n_features="auto" uses the kernel itself; a kernel that is no function of a
+EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000  # matrix product takes longer by the input: so many numbers, or these rows
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
 CARD_BUDGET = 2**30  # bytes of scratch space on a card: the features of a block are many there
 FEATURES = 4_000  # and how many features it takes beyond
@@ -54,7 +54,8 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
     _only_auto("n_features", given, 1000)
     if "identity" in kernel.feature_kinds:
         return d
-    exact = n <= (EXACT_ROWS if kernel.by_product else SLOW_EXACT_ROWS) and features == AUTO
+    quick = kernel.by_product or n <= max(FEW_ROWS, EXACT_NUMBERS // d)
+    exact = n <= EXACT_ROWS and quick and features == AUTO
     return None if exact or not kernel.feature_kinds else FEATURES
 
 

@@ -21,7 +21,7 @@ from joker.data import Store, StoreRows
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
 from joker.estimators.base import KernelEstimator, check_weights
-from joker.estimators.bench import LEAST_ROWS, make_bench
+from joker.estimators.bench import LEAST_ROWS, Bench, make_bench
 from joker.estimators.classification import KernelClassifier
 from joker.estimators.inputs import KEPT, as_array, place_of
 from joker.estimators.regression import KernelRidge
@@ -78,7 +78,8 @@ def tune(
         distinct values, and regression for other numbers and for several columns.
     kernels : kernel or sequence of kernels, optional
         Names or :class:`joker.kernels.Kernel` objects to try. By default the Gaussian, Matérn's of order ½ and the
-        Laplacian, or those of them that have the ``features`` of the estimator.
+        Laplacian, or those of them that have the ``features`` of the estimator. Those that n_features="auto" uses
+        without random features go before the others, which are then not tried.
     bandwidths : sequence of float or str, optional
         The bandwidths to try, and no others, as numbers or rules (``"median"``, ``"paper"``).
     lam : float or sequence of float, optional
@@ -135,7 +136,7 @@ def tune(
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
     bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback)
     penalties = _penalties(lam, model)
-    several = _kernels(kernels, model.features)
+    several = _kernels(kernels, model, bench)
     families = [bench.family(kernel, _bandwidths(bandwidths), penalties) for kernel in several]
     search = Search(bench.run, by_score=scoring is not None, settle_by_score=bench.accurate, out_of_time=clock)
     best = search.best(families, _sizes(rows, len(bench.splits[0].train)))
@@ -208,9 +209,12 @@ def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
         ) from error
 
 
-def _kernels(given: Any, features: str) -> list[str | Kernel]:
+def _kernels(given: Any, model: KernelEstimator, bench: Bench) -> list[str | Kernel]:
     if given is None:
-        return [name for name in KERNELS if features in (parameters.AUTO, *get(name).feature_kinds)] or list(KERNELS)
+        suited = [name for name in KERNELS if model.features in (parameters.AUTO, *get(name).feature_kinds)]
+        # Few rows flatter random features: what they blur shows on many, where the kernel itself then does better.
+        exact = [name for name in suited if bench.n_features(name) is None]
+        return [*(exact or suited or KERNELS)]
     several = [given] if isinstance(given, str | Kernel) else _listed(given)
     if not several:
         raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
