@@ -158,13 +158,12 @@ def run_all(plan: Plan, names: Sequence[str], path: Path) -> None:
     """Run the data sets named; each is written as soon as it is done, beside what the file has of the others."""
     for data in SETS:
         if data.name in names:
-            started = time.perf_counter()
-            found = {**run(data, split(data, plan), plan), "machine": common.machine(SEED)}
-            found["all_seconds"] = round(time.perf_counter() - started, 1)
-            before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-            runs = {**before.get("runs", {}), data.name: found}
-            ordered = {one.name: runs[one.name] for one in SETS if one.name in runs}
-            common.write_json(path, {"plan": {"features": plan.features, "lam": LAMS}, "runs": ordered})
+            found = {"set": data.name, **run(data, split(data, plan), plan)}
+            before = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
+            runs = {one["set"]: one for one in (*before, found)}
+            ordered = [runs[one.name] for one in SETS if one.name in runs]
+            about = {"machine": common.machine(SEED), "plan": {"features": plan.features, "lam": LAMS}}
+            common.write_json(path, {**about, "runs": ordered})
 
 
 def show(data: DataSet, way: dict[str, Any]) -> None:
@@ -176,7 +175,7 @@ def show(data: DataSet, way: dict[str, Any]) -> None:
 def show_summary(results: dict[str, Any]) -> None:
     """Print one line a way."""
     print(f"\n{'':10}{'':20}{'test':>10}{'':10}{'CPU s':>9}{'seconds':>9}")
-    for run in results["runs"].values():
+    for run in results["runs"]:
         for way in run["ways"]:
             score = f"{way[run['metric']]:10.4f} {run['metric']:9}"
             print(f"{run['data']:10}{way['way']:20}{score}{way['cpu_seconds']:9.1f}{way['seconds']:9.1f}")
@@ -193,7 +192,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     from matplotlib.lines import Line2D
 
     colors = {"gaussian": "#0b5fa5", "matern12": "#2a8a5a", "laplacian": "#df6d1c"}
-    runs = list(results["runs"].values())
+    runs = results["runs"]
     figure, axes = plt.subplots(1, len(runs), figsize=(4.4 * len(runs), 3.6), squeeze=False)
     for axis, run in zip(axes.flat, runs, strict=True):
         for (stage, rows, kernel), points in curves(run).items():
