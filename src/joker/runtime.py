@@ -37,6 +37,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
+CPU_TILE = 2**24  # bytes: features in a longer tile leave the cache, and take up to twice the time
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -144,6 +145,11 @@ def generator(seed: int, name: str) -> torch.Generator:
     """
     digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
     return torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little") >> 1)
+
+
+def tile_bytes(budget: int, device: torch.device) -> int:
+    """Return the bytes of a tile of features inside ``budget``: all of it on a card, what is fastest on the CPU."""
+    return budget if device.type == "cuda" else min(budget, CPU_TILE)
 
 
 def tiles(n: int, work: int | Callable[[int], int], budget: int, what: str) -> Iterator[slice]:

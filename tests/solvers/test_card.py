@@ -127,7 +127,7 @@ def test_memory_that_runs_out_is_planned_anew_and_the_fit_goes_on() -> None:
     for _ in range(roomy.blocks.count):
         cramped.step()
         roomy.step()
-    assert [at.stop - at.start for at, _ in cramped.state.parts] == [256] * 4
+    assert [part.features.n_features for part in cramped.state.parts] == [256] * 4
     torch.testing.assert_close(cramped.state.image, roomy.state.image, rtol=1e-3, atol=1e-4)
 
 
@@ -144,6 +144,26 @@ def test_a_small_budget_makes_features_in_parts() -> None:
     )
     assert len(whole.state.parts) == 1 < len(parts.state.parts)
     torch.testing.assert_close(parts.run().alpha, whole.run().alpha, rtol=1e-3, atol=1e-4)
+
+
+def test_twins_of_features_in_slices_are_the_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def low_gram(low: Tensor, b: int) -> Tensor:
+        return (low.float() @ low.float().T)[:b, :b]  # the CPU has no product of its own for it
+
+    monkeypatch.setattr("joker.solvers.state.low_gram", low_gram)
+    x, y = rows()
+    state = prepare(x, y, n_features=2_048, intercept=True, settings=Settings(block_size=130)).descent.state
+    assert isinstance(state, FeatureState)
+    state.exact = False
+    chosen = torch.arange(0, 260, 2)
+    whole, before = state.open(chosen), state.scratch_bytes
+    while state.size == 2_049 and state.shrink() and state.size == 2_049:
+        assert len(state.parts[0].slices) > 1
+        assert state.scratch_bytes < before
+        sliced, before = state.open(chosen), state.scratch_bytes
+        torch.testing.assert_close(sliced.K, whole.K, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(sliced.inside, whole.inside)
+    assert state.size < 2_049  # parts come when the slices are small
 
 
 def test_what_cannot_be_captured_runs_without_a_graph_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

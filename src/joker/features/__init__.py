@@ -11,10 +11,12 @@ import torch
 
 from joker.errors import InvalidParameter, UnknownName
 from joker.features import fourier, identity, orthogonal, structured, tensor_sketch
-from joker.features.base import Draw, FeatureKernel, FeatureMap
+from joker.features.base import Blank, Draw, FeatureKernel, FeatureMap
 from joker.runtime import generator
 
-__all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "draw"]
+__all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "draw", "outline"]
+
+SPARE = 8  # numbers for each feature that a kernel may need to draw its lengths
 
 
 @dataclass(frozen=True)
@@ -27,19 +29,25 @@ class Kind:
         ``draw(kernel, d, m, generator)``, in float64 on the CPU.
     needs : str
         What the kernel must be, in words.
+    outline : callable
+        ``outline(kernel, d, m, blank)``: the map without its numbers, its tensors made by ``blank(*shape)``.
+    held : int
+        How many times the numbers of the map, in float64, drawing holds at its peak.
     """
 
     draw: Callable[[Any, int, int, torch.Generator], FeatureMap]
     needs: str
+    outline: Callable[[Any, int, int, Blank], FeatureMap]
+    held: int = 1
 
 
 KINDS = {
-    "fourier": Kind(fourier.draw, "a stationary kernel"),
-    "fourier_pairs": Kind(fourier.draw_pairs, "a stationary kernel"),
-    "orthogonal": Kind(orthogonal.draw, "a rotation-invariant kernel"),
-    "structured": Kind(structured.draw, "a rotation-invariant kernel"),
-    "identity": Kind(identity.draw, "the linear kernel"),
-    "tensor_sketch": Kind(tensor_sketch.draw, "a polynomial kernel"),
+    "fourier": Kind(fourier.draw, "a stationary kernel", fourier.outline),
+    "fourier_pairs": Kind(fourier.draw_pairs, "a stationary kernel", fourier.outline_pairs),
+    "orthogonal": Kind(orthogonal.draw, "a rotation-invariant kernel", fourier.outline, held=5),
+    "structured": Kind(structured.draw, "a rotation-invariant kernel", structured.outline, held=3),
+    "identity": Kind(identity.draw, "the linear kernel", identity.outline),
+    "tensor_sketch": Kind(tensor_sketch.draw, "a polynomial kernel", tensor_sketch.outline, held=3),
 }
 
 
@@ -77,10 +85,37 @@ def draw(
         If the kind does not suit the kernel, or m the kind.
     """
     kind = _suitable(kernel, kind)
-    if not isinstance(m, Integral) or m < 1:
-        raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for one.")
+    _check_number(m)
     drawn = KINDS[kind].draw(kernel, d, m, generator(seed, "features"))
     return replace(drawn, origin=Draw(kernel, kind, d, int(m), seed)).to(dtype, device)
+
+
+def outline(
+    kernel: FeatureKernel,
+    kind: str | None,
+    d: int,
+    m: int,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> tuple[FeatureMap, int]:
+    """Return a map with the sizes of the one that `draw` gives but no numbers in it, and the bytes that drawing holds.
+
+    It takes no memory, and is to be asked for sizes only. The bytes are those beside the map itself.
+    """
+
+    def blank(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
+        return torch.empty((), dtype=dtype, device=device).expand(shape)
+
+    chosen = KINDS[_suitable(kernel, kind)]
+    _check_number(m)
+    found = chosen.outline(kernel, d, m, blank)
+    return found, 8 * (chosen.held * sum(tensor.numel() for tensor in found.tensors.values()) + SPARE * m)
+
+
+def _check_number(m: object) -> None:
+    if not isinstance(m, Integral) or m < 1:
+        raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for one.")
 
 
 def _suitable(kernel: FeatureKernel, kind: str | None) -> str:

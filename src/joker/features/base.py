@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, Self
 
@@ -147,16 +148,17 @@ class FeatureMap(ABC):
     def mixed(
         self,
         x: Tensor,  # (b, d)
+        out: Tensor | None = None,  # (b, m)
     ) -> tuple[Tensor, Tensor]:  # (b, m), (b and more, m and more)
-        """Return ψ of each row, and the same in bfloat16 with rows and columns of zeros behind.
+        """Return ψ of each row, in ``out`` where that is given, and the same in bfloat16 with zeros behind.
 
-        They make both numbers multiples of 16: a product of any other size is several times slower
-        on tensor cores.
+        Rows and columns of zeros make both numbers multiples of 16: a product of any other size is several
+        times slower on tensor cores.
         """
         low = x.new_empty(round_up(len(x), WHOLE), round_up(self.n_features, WHOLE), dtype=torch.bfloat16)
         low[len(x) :] = 0
         low[:, self.n_features :] = 0
-        return self.fill(x, low=low[: len(x), : self.n_features]), low
+        return self.fill(x, out, low[: len(x), : self.n_features]), low
 
     def mixed_bytes(self, b: int) -> int:
         """Return the bytes that `mixed` on b rows holds at its peak, its results included."""
@@ -173,6 +175,11 @@ class FeatureMap(ABC):
     def apply_bytes(self, b: int, t: int) -> int:
         """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
         return self.work_bytes(b)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the tensors that the map consists of."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -206,6 +213,10 @@ class FilledMap(FeatureMap):
         low: Tensor | None = None,  # (b, m), bfloat16
     ) -> Tensor:  # (b, m)
         """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+
+
+Blank = Callable[..., Tensor]
+"""``blank(*shape)`` is a tensor of that shape that takes no memory: for maps of which only the size matters."""
 
 
 def draw_radii(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Tensor:  # (m,)

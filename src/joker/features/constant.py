@@ -37,6 +37,11 @@ class WithConstant(FilledMap):
         """The number of features m, the constant among them."""
         return self.inner.n_features + 1
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the map without the constant."""
+        return self.inner.nbytes
+
     def fill(
         self,
         x: Tensor,  # (b, d)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.features.base import FilledMap, Spectral, draw_phase
+from joker.features.base import Blank, FilledMap, Spectral, draw_phase
 from joker.ops.fourier import cosine_sum, cosines, sum_bytes, sums_fused
 
 
@@ -135,17 +135,31 @@ class FourierPairs(FilledMap):
         return sum_bytes(self.weights, b, t) + self.weights.element_size() * (b * t + self.n_features)
 
     def slice(self, start: int, stop: int) -> Fourier:
-        """Return the map of the features ``start`` to ``stop`` alone, with sin u = cos(u − π/2)."""
+        """Return the map of the features ``start`` to ``stop`` alone, with sin u = cos(u − π/2).
+
+        It shares the frequencies, unless it has cosines and sines.
+        """
         half = self.weights.shape[1]
         cosines = self.weights[:, start : min(stop, half)]
         sines = self.weights[:, max(start - half, 0) : max(stop - half, 0)]
         phase = self.weights.new_zeros(cosines.shape[1] + sines.shape[1])
         phase[cosines.shape[1] :] = -torch.pi / 2
-        return Fourier(torch.cat((cosines, sines), dim=1), phase, self.scale)
+        some = [part for part in (cosines, sines) if part.shape[1]]
+        return Fourier(some[0] if len(some) == 1 else torch.cat((cosines, sines), dim=1), phase, self.scale)
 
     def work_bytes(self, b: int) -> int:
         """Return the bytes of the angles and of the result."""
         return 3 * self.fill_bytes(b)
+
+
+def outline(kernel: Spectral, d: int, m: int, blank: Blank) -> Fourier:
+    """Return the map as it will be, without its numbers."""
+    return Fourier(blank(d, m), blank(m), math.sqrt(2 / m))
+
+
+def outline_pairs(kernel: Spectral, d: int, m: int, blank: Blank) -> FourierPairs:
+    """Return the map as it will be, without its numbers."""
+    return FourierPairs(blank(d, m // 2))
 
 
 def draw(kernel: Spectral, d: int, m: int, generator: torch.Generator) -> Fourier:

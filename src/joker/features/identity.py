@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.features.base import FeatureKernel, FeatureMap
+from joker.features.base import Blank, FeatureKernel, FeatureMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,11 @@ class Identity(FeatureMap):
     def work_bytes(self, b: int) -> int:
         """Return 0: nothing is made."""
         return 0
+
+
+def outline(kernel: FeatureKernel, d: int, m: int, blank: Blank) -> Identity:
+    """Return the map, which has no numbers."""
+    return Identity(d, 0, d)
 
 
 def draw(kernel: FeatureKernel, d: int, m: int, generator: torch.Generator) -> Identity:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from joker.features.base import FilledMap, ScaleMixture, draw_phase, draw_radii
+from joker.features.base import Blank, FilledMap, ScaleMixture, draw_phase, draw_radii
 from joker.ops.structured import project, structured_cosines, structured_fused
 
 ROUNDS = 3  # products HD; with fewer the directions are visibly not uniform
@@ -103,9 +103,20 @@ class Structured(FilledMap):
         return 3 * b * blocks * p * self.signs.element_size()
 
 
+def outline(kernel: ScaleMixture, d: int, m: int, blank: Blank) -> Structured:
+    """Return the map as it will be, without its numbers."""
+    p = _order(d)
+    return Structured(blank(-(-m // p), ROUNDS, p), blank(m), blank(m), math.sqrt(2 / m), d)
+
+
+def _order(d: int) -> int:
+    """Return the length p of a transform of d inputs."""
+    return max(SHORTEST, 1 << (d - 1).bit_length())
+
+
 def draw(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Structured:
     """Draw the signs, lengths and phases of m frequencies of ``kernel``."""
-    p = max(SHORTEST, 1 << (d - 1).bit_length())
+    p = _order(d)
     blocks = -(-m // p)
     signs = torch.randint(2, (blocks, ROUNDS, p), generator=generator).double().mul_(2).sub_(1)
     # A Gaussian vector of p parts, seen in the d that the inputs fill, is Gaussian: so p, not d, degrees.

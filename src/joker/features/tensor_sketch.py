@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from joker.features.base import FeatureMap, Power
+from joker.features.base import Blank, FeatureMap, Power
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,12 @@ class TensorSketch(FeatureMap):
     def work_bytes(self, b: int) -> int:
         """Return the bytes of the lifted rows and of three sketches or transforms of them."""
         return b * (3 * (self.width + 2) + 2 * self.signs.shape[1]) * self.signs.element_size()
+
+
+def outline(kernel: Power, d: int, m: int, blank: Blank) -> TensorSketch:
+    """Return the map as it will be, without its numbers."""
+    shape = (kernel.degree, d + 1)
+    return TensorSketch(blank(*shape, dtype=torch.int64), blank(*shape), kernel.bandwidth, width=m, first=0, last=m)
 
 
 def draw(kernel: Power, d: int, m: int, generator: torch.Generator) -> TensorSketch:

@@ -9,19 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from joker.data import Rows, TensorRows
+from joker.ops.dispatch import round_up
 from joker.ops.low_precision import low_gram, rounds
-from joker.runtime import DEFAULT_BUDGET, tiles
+from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
 from joker.solvers.block import BlockResult
+from joker.solvers.footprint import look_bytes
+from joker.solvers.parts import SLICES, SMALLEST_PART, WHOLE, FeatureMap, Part, cut, feature_step_bytes
 
 SAMPLE = 16  # rows
-WIDE_COPIES = 10  # float64 numbers that the gap needs for each prediction
-SMALLEST_PART = 256  # features
 KEPT = 0.5  # share of the decrease promised by an inexact K from which on a step is taken as it is
 
 
@@ -30,43 +31,6 @@ class Gram(Protocol):
 
     def __call__(self, x: Tensor, z: Tensor, /) -> Tensor:  # (n, d), (k, d) -> (n, k)
         """Return the kernel matrix."""
-        ...
-
-
-class FeatureMap(Protocol):
-    """A map ψ from d inputs to m features."""
-
-    @property
-    def n_features(self) -> int:
-        """The number of features m."""
-        ...
-
-    def __call__(self, x: Tensor, /) -> Tensor:  # (b, d) -> (b, m)
-        """Return ψ of each row."""
-        ...
-
-    def work_bytes(self, b: int, /) -> int:
-        """Return the bytes that a call on b rows holds at its peak."""
-        ...
-
-    def apply(self, x: Tensor, theta: Tensor, /) -> Tensor:  # (b, d), (m, t) -> (b, t)
-        """Return ψ(x) θ."""
-        ...
-
-    def apply_bytes(self, b: int, t: int, /) -> int:
-        """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
-        ...
-
-    def mixed(self, x: Tensor, /) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), (b and more, m and more)
-        """Return ψ of each row, and the same in bfloat16 with rows and columns of zeros behind."""
-        ...
-
-    def mixed_bytes(self, b: int, /) -> int:
-        """Return the bytes that `mixed` on b rows holds at its peak."""
-        ...
-
-    def slice(self, start: int, stop: int, /) -> Self:
-        """Return the map of some of the features alone."""
         ...
 
 
@@ -197,8 +161,9 @@ class ExactState(State):
         return image
 
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        row_bytes = 8 * WIDE_COPIES * sum(image.shape[1] for image in images)
-        for tile in tiles(len(self.x), row_bytes, max(self.budget, row_bytes), "predictions"):
+        row_bytes = look_bytes(1, sum(image.shape[1] for image in images))
+        budget = tile_bytes(self.budget, self.x.device)
+        for tile in tiles(len(self.x), row_bytes, max(budget, row_bytes), "predictions"):
             yield tile, torch.cat([image[tile] for image in images], dim=1)
 
 
@@ -238,50 +203,63 @@ class FeatureState(State):
         while self.scratch_bytes > budget and self.shrink():
             pass
 
-    def part(self, size: int) -> None:
-        """Make the features of a block in parts of at most ``size``."""
+    def part(self, size: int, low: int | None = None) -> None:
+        """Make the features of a block in parts of at most ``size``, and their bfloat16 twins ``low`` at a time."""
         m = self.features.n_features
         self.size = min(size, m)
-        places = [slice(start, min(start + size, m)) for start in range(0, m, size)]
-        self.parts = [(at, self.features.slice(at.start, at.stop)) for at in places]
+        self.low = min(low or self.size, self.size)
+        self.parts = [Part(at, self.features.slice(at.start, at.stop), self.low) for at in cut(m, self.size)]
         if len(self.parts) == 1:
-            self.parts = [(slice(0, m), self.features)]
+            self.parts = [Part(slice(0, m), self.features, self.low)]
 
     @property
     def scratch_bytes(self) -> int:
-        b, itemsize = self.block_size, self.alpha.element_size()
-        part = self.parts[0][1]
-        features = part.work_bytes(b) if self.exact else part.mixed_bytes(b)
-        return features + itemsize * (b * b + self.image.numel())
+        return feature_step_bytes(
+            self.parts[0].features,
+            self.block_size,
+            self.x.shape[1],
+            *self.image.shape,
+            low=None if self.exact else self.low,
+            itemsize=self.alpha.element_size(),
+        )
 
     def shrink(self) -> bool:
-        if self.size <= SMALLEST_PART:
+        if not self.exact and self.low > max(self.size // SLICES, SMALLEST_PART):
+            self.part(self.size, self.low // 2)  # costs nothing but a few more launches
+        elif self.size > SMALLEST_PART:
+            self.part(self.size // 2, self.low)
+        else:
             return False
-        self.part(self.size // 2)
         return True
 
     def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
-        (at, part), *others = self.parts
-        psi, K = self._features_and_gram(part, x)
-        f = _times(psi, self.image[at])
-        for at, part in others:
+        first, *others = self.parts
+        psi, K = self._features_and_gram(first, x)
+        f = _times(psi, self.image[first.at])
+        for part in others:
             psi, more = self._features_and_gram(part, x)
-            K = K + more
-            f += _times(psi, self.image[at])
+            K += more
+            f += _times(psi, self.image[part.at])
         return OpenBlock(rows, K, f, self.alpha.index_select(0, rows), x if others else psi)
 
-    def _features_and_gram(self, part: FeatureMap, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _features_and_gram(self, part: Part, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.exact:
-            psi = part(x)
+            psi = part.features(x)
             return psi, psi @ psi.T
-        psi, low = part.mixed(x)
-        return psi, low_gram(low, len(x))
+        if len(part.slices) == 1:
+            psi, low = part.features.mixed(x)
+            return psi, low_gram(low, len(x))
+        m = part.features.n_features
+        psi, K = x.new_empty(len(x), round_up(m, WHOLE))[:, :m], x.new_zeros(len(x), len(x))
+        for at, features in part.slices:
+            K += low_gram(features.mixed(x, psi[:, at])[1], len(x))
+        return psi, K
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         if len(self.parts) == 1:
             return _transposed_times(block.inside, move)
-        return torch.cat([_transposed_times(part(block.inside), move) for _, part in self.parts])
+        return torch.cat([_transposed_times(part.features(block.inside), move) for part in self.parts])
 
     def image_of(self, alpha: Tensor) -> Tensor:
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
@@ -294,14 +272,16 @@ class FeatureState(State):
         t = image.shape[1]
 
         def work(b: int) -> int:
-            return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, 8 * WIDE_COPIES * b * t)
+            return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, look_bytes(b, t))
 
-        for tile in tiles(len(self.x), work, max(self.budget, work(1)), "features"):
+        budget = tile_bytes(max(self.budget, work(1)), image.device)
+        for tile in tiles(len(self.x), work, max(budget, work(1)), "features"):
             yield tile, self.features.apply(self.x[tile], image)
 
     def _tiles(self) -> Iterator[slice]:
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
-        return tiles(len(self.x), row_bytes, self.budget, "features")
+        budget = max(tile_bytes(self.budget, self.x.device), min(row_bytes, self.budget))
+        return tiles(len(self.x), row_bytes, budget, "features")
 
 
 def _times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)

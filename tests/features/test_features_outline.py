@@ -1,0 +1,50 @@
+"""Outlines: maps without numbers have the sizes of drawn ones, and tell what drawing holds."""
+
+import pytest
+import torch
+from peak_memory import peak_bytes
+
+from joker import features, kernels
+from joker.features import FeatureMap
+from joker.features.constant import WithConstant
+
+CASES = [("gaussian", kind) for kind in kernels.get("gaussian").feature_kinds]
+CASES += [("matern32", "fourier"), ("laplacian", "fourier"), ("polynomial", "tensor_sketch")]
+
+
+def sizes(found: FeatureMap) -> list[int]:
+    part = found.slice(0, found.n_features // 2)
+    asked = [found.n_inputs, found.n_features, found.nbytes, found.apply_bytes(7, 3), part.n_features]
+    return asked + [
+        f(b) for f in (found.work_bytes, found.mixed_bytes, found.fill_bytes, part.work_bytes) for b in (1, 9)
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("name", "kind"), [*CASES, ("linear", "identity")])
+def test_an_outline_has_the_sizes_of_the_map(name: str, kind: str, dtype: torch.dtype) -> None:
+    kernel, d = kernels.get(name), 20
+    m = d if kind == "identity" else 1_000
+    drawn = features.draw(kernel, kind, d, m, 0, dtype=dtype)
+    found, _ = features.outline(kernel, kind, d, m, dtype=dtype)
+    assert sizes(found) == sizes(drawn)
+    assert sizes(WithConstant(found, dtype.itemsize)) == sizes(WithConstant(drawn, dtype.itemsize))
+    assert drawn.nbytes == sum(tensor.numel() * tensor.element_size() for tensor in drawn.tensors.values())
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize("d", [3, 40, 300])
+def test_drawing_holds_what_the_outline_says(name: str, kind: str, d: int) -> None:
+    kernel, m = kernels.get(name), 2_000
+    found, beside = features.outline(kernel, kind, d, m)
+    peak = peak_bytes(lambda: features.draw(kernel, kind, d, m, 0))
+    assert peak <= beside + found.nbytes + 2**16
+
+
+@pytest.mark.parametrize("kind", ["fourier", "fourier_pairs", "structured"])
+def test_an_outline_takes_no_memory(kind: str) -> None:
+    def both_halves() -> object:
+        found = features.outline(kernels.get("gaussian"), kind, 3_000, 100_000)[0]
+        return found, found.slice(0, 50_000), found.slice(50_000, 100_000)
+
+    assert peak_bytes(both_halves) <= 2**20
