@@ -29,6 +29,7 @@ LAYERS = (
     {"estimators"},
     {"callbacks"},
     {"training"},
+    {"planning"},
     {"models", "solvers"},
     {"losses", "kernels", "features", "data"},
     {"ops"},

@@ -37,7 +37,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
-CPU_TILE = 2**24  # bytes: features in a longer tile leave the cache, and take up to twice the time
+CPU_TILE = 2**23  # bytes: features in a longer tile leave the cache, and take up to twice the time
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -107,9 +107,25 @@ def cards() -> list[tuple[str, int, int]]:
 
 
 def release_memory(device: torch.device) -> None:
-    """Give back to a card what is kept for later."""
+    """Give back to a card, or to the system, what is kept for later."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    elif (trim := _malloc_trim()) is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    """The C library's own way to give free memory back; None where it has none."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):  # a C library other than GNU's
+        return None
+    return trim
 
 
 @cache

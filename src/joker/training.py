@@ -17,7 +17,7 @@ from joker.kernels.constant import WithConstant as KernelWithConstant
 from joker.kernels.product import matvec, tile_shape
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.runtime import DEFAULT_BUDGET, format_bytes, parse_bytes, tiles
+from joker.runtime import DEFAULT_BUDGET, format_bytes, parse_bytes, release_memory, tiles
 from joker.solvers import Descent, ExactState, FeatureState, Point, Problem, Record, Report, Settings, State
 
 DEFAULTS = Settings()
@@ -116,6 +116,8 @@ def prepare(
     if intercept:
         chosen = KernelWithConstant(chosen)
         drawn = None if drawn is None else FeaturesWithConstant(drawn, x.dtype.itemsize)
+    if x.device.type == "cpu":
+        release_memory(x.device)  # what looking at the data has left
     state: State
     budget = _left(x, settings.block_size, chosen, drawn, budget)
     if drawn is None:

@@ -22,6 +22,8 @@ class Callback:
     ----------
     needs_score : bool
         Whether an estimator must hold out rows, so that every record has a score.
+    copies : int
+        How many copies of the state of the solve it holds at a time; they count in a memory budget.
 
     Examples
     --------
@@ -38,6 +40,7 @@ class Callback:
     """
 
     needs_score: ClassVar[bool] = False
+    copies: ClassVar[int] = 0
 
     def start(self, run: Run) -> None:
         """Called before the first step."""

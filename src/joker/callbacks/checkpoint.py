@@ -48,6 +48,8 @@ class Checkpoint(Callback):
         Whether to go on from the file if it is there. False begins anew and replaces it.
     """
 
+    copies = 1
+
     path: str | os.PathLike[str]
     every: int = 1
     resume: bool = True

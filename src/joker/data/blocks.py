@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from numbers import Integral
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.errors import InvalidParameter, UnknownName
@@ -77,15 +79,15 @@ class Blocks:
 
     def visit(self, step: int) -> int:
         """The block that step number ``step``, counted from 0, visits."""
-        return _visits(self, step // self.count)[step % self.count]
+        return int(_visits(self.count, self.seed, self.order, step // self.count)[step % self.count])
 
 
 @lru_cache(maxsize=4)
-def _visits(blocks: Blocks, epoch: int) -> list[int]:
-    """The blocks of an epoch, in turn."""
-    draw = generator(blocks.seed, f"order/{epoch}")
-    if blocks.order == "shuffled":
-        return torch.randperm(blocks.count, generator=draw).tolist()
-    if blocks.order == "random":
-        return torch.randint(blocks.count, (blocks.count,), generator=draw).tolist()
-    return list(range(blocks.count))
+def _visits(count: int, seed: int, order: str, epoch: int) -> NDArray[np.int64]:
+    """The blocks of an epoch, in turn. A cache that knew the blocks themselves would keep their rows."""
+    draw = generator(seed, f"order/{epoch}")
+    if order == "shuffled":
+        return torch.randperm(count, generator=draw).numpy()
+    if order == "random":
+        return torch.randint(count, (count,), generator=draw).numpy()
+    return np.arange(count)

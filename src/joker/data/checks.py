@@ -7,7 +7,7 @@ from torch import Tensor
 
 from joker.errors import InvalidData
 
-CHECKED = 2**20  # entries looked at in one go, so that the check needs little memory
+CHECKED = 2**18  # entries looked at in one go, so that the check needs little memory
 
 
 def check_tensor(x: object, what: str) -> None:

@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,8 @@ from joker.callbacks import Callback, Result, Run, descend
 from joker.data import Rows, Scaling, Store
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import parameters
-from joker.estimators.inputs import KEPT, as_array, dense_row_bytes, figures_of, rows_of
+from joker.estimators.budget import Sizes, plan_of_fit, plan_of_predict, plan_without_fit
+from joker.estimators.inputs import KEPT, as_array, copied_bytes, figures_of, rows_of
 from joker.estimators.notebook import NotebookView
 from joker.estimators.path import Path
 from joker.estimators.relay import CallbackSupportMixin, Relay
@@ -34,6 +34,7 @@ from joker.estimators.watchers import watchers
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
+from joker.planning import Plan
 from joker.solvers import Settings
 from joker.training import Training, prepare
 
@@ -157,12 +158,14 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         lams = parameters.penalties(self.lam)
         scorer = scorer_of(self.early_stopping)
         callbacks = watchers(self.callbacks, self.verbose, self.early_stopping)
-        seed = seed_of(self.random_state, before)
+        seed, given = seed_of(self.random_state, before), len(sample.y)
         if held is None and (np.ndim(self.lam) or any(callback.needs_score for callback in callbacks)):
             sample, held = sample.hold_out(parameters.fraction(self.validation_fraction), strata, seed)
         self._constant = parameters.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
         self._standardize(sample)
+        sizes = Sizes.of(sample, given, held is not None, 0 if strata is None else self.classes_.itemsize)
+        self.plan_ = plan_of_fit(self, sizes, lams, place, callbacks, self._scaling)
         training = self._training(sample, lams, seed, place)
         self.bandwidth_ = training.kernel.bandwidth
         marks = Marks.of(sample, lams, training) if self.warm_start else None
@@ -206,15 +209,12 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Training:
         """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
-        (n, d), t = sample.x.shape, sample.y.shape[1]
-        memory = parameters.memory(self.memory, place)
-        block_size = parameters.block_size(self.block_size, n, dense_row_bytes(sample.x), memory)
-        one_block = isinstance(block_size, Integral) and block_size >= n
-        dtype, mixed = parameters.precision(self.precision, self.dtype, one_block, place)
+        (n, d), t, plan = sample.x.shape, sample.y.shape[1], self.plan_
+        _, mixed = parameters.precision(self.precision, self.dtype, plan.block_size >= n, place)
         kernel = kernels.get(self.kernel)
         m = parameters.n_features(self.n_features, self.features, kernel, n, d)
         # The kernel itself needs a copy: the machine keeps it, and the user may change the array.
-        x = rows_of(sample.x, dtype, place, copy=m is None, scaling=self._scaling)
+        x = rows_of(sample.x, plan.dtype, place, copy=m is None, scaling=self._scaling, host=plan.host)
         w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
         return prepare(
             x,
@@ -227,10 +227,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             n_features=m,
             features=self.features,
             intercept=self._constant,
-            memory=memory,
+            memory=plan.scratch,
             mixed=mixed,
             settings=Settings(
-                block_size=block_size,
+                block_size=plan.block_size,
                 max_epochs=self.max_epochs,
                 tol=self.tol,
                 max_time=self.max_time,
@@ -259,8 +259,9 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             columns = torch.from_numpy(y).to(like.device)
         else:
             columns = torch.empty(y.shape, dtype=like.dtype)
-            for start in range(0, len(y), AT_ONCE):
-                columns[start : start + AT_ONCE] = torch.from_numpy(y[start : start + AT_ONCE] - self._offset)
+            few = max(1, AT_ONCE // y.shape[1])
+            for start in range(0, len(y), few):
+                columns[start : start + few] = torch.from_numpy(y[start : start + few] - self._offset)
             columns = columns.to(like.device)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
@@ -280,17 +281,45 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self.intercept_ = self._shaped((constant + self._offset)[None])[0]
         return self
 
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Return what a fit would hold in memory, without fitting; ``print`` shows it as a table.
+
+        Parameters
+        ----------
+        X, y : array, optional
+            What ``fit`` would get; without targets one column is planned for, two classes or one output.
+
+        Raises
+        ------
+        BudgetTooSmall
+            If no fit keeps ``memory``. The message names the smallest that will do.
+        """
+        return plan_without_fit(self, X, y)
+
     def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
-        place = machine.constant.device
-        rows = rows_of(x, machine.dtype, place, copy=False, scaling=self._scaling)
-        return machine.predict(rows, parameters.memory(self.memory, place))
+        return machine.predict(self._rows(x, machine), parameters.memory(self.memory, machine.constant.device))
+
+    def _rows(self, x: Any, machine: Machine, host: bool = False) -> Rows:
+        """Checked rows as the machine takes them."""
+        return rows_of(x, machine.dtype, machine.constant.device, copy=False, scaling=self._scaling, host=host)
 
     def _decide(self, X: Any) -> NDArray[Any]:  # (n, t)
         """The prediction function of each column, for rows as a user gives them."""
+        return self._results(X, lambda f: f)
+
+    def _results(self, X: Any, decode: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """What ``decode`` makes of the prediction function, (n, t), of rows as a user gives them: tile by tile."""
         check_is_fitted(self)
-        f: NDArray[Any] = self._evaluate(self._machine, self._check_rows(X, reset=False)).cpu().numpy()
-        f += self._offset
-        return f
+        x = self._check_rows(X, reset=False)
+        machine = self._machine
+        one = decode(np.zeros((1, len(machine.constant)), dtype=str(machine.dtype).removeprefix("torch.")))
+        plan = plan_of_predict(self, machine, x, one, copied_bytes(X, x))
+        found = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
+        for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
+            f = part.cpu().numpy()
+            f += self._offset
+            found[tile] = decode(f)
+        return found
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -19,7 +19,7 @@ from joker.data import Labels, Store
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import AT_ONCE, KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
-from joker.estimators.inputs import place_of
+from joker.estimators.inputs import copied_bytes, place_of
 from joker.estimators.relay import with_callbacks
 from joker.estimators.sample import Sample
 from joker.estimators.stored import classes_of
@@ -67,7 +67,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             Xv, yv = check_pair(eval_set, classes_of)
             Xv, yv = self._check_rows(Xv, check_labels(yv), reset=False)
             held = Sample(Xv, self._signs(self._codes(yv)))
-        self._solve(Sample(x, self._signs(codes), w), held, codes, place)
+        self._solve(Sample(x, self._signs(codes), w, copied_bytes(X, x)), held, codes, place)
         self._remember(X)
         return self
 
@@ -93,16 +93,12 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X: that with the largest decision function."""
-        return self._classes_of(self._decide(X))
+        return self._results(X, self._classes_of)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each class: the sigmoid of f, scaled to sum 1 for more than two classes."""
-        p: NDArray[Any] = torch.from_numpy(self._decide(X)).sigmoid().numpy()
-        if len(self.classes_) == 2:
-            return np.hstack([1 - p, p])
-        total = p.sum(axis=1, keepdims=True)
-        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
+        return self._results(X, _probabilities)
 
     def _signs(self, codes: NDArray[Any]) -> NDArray[np.int8]:  # (n, t)
         """1 for the class of a column and −1 for the others."""
@@ -129,6 +125,14 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         if len(odd := np.setdiff1d(y, self.classes_)):
             raise InvalidData(f"y of eval_set must have classes of y only; found {odd[0]!r}. Leave such rows out.")
         return codes_of(y, self.classes_)
+
+
+def _probabilities(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
+    p: NDArray[Any] = torch.from_numpy(f).sigmoid().numpy()
+    if p.shape[1] == 1:
+        return np.hstack([1 - p, p])
+    total = p.sum(axis=1, keepdims=True)
+    return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
 
 def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)

@@ -71,22 +71,24 @@ def rows_of(
     *,
     copy: bool,
     scaling: Scaling | None = None,
+    host: bool = False,
 ) -> Rows:
     """Rows of a checked array or CSR matrix, or of a part of it, to be handed out in ``dtype``.
 
     With ``copy`` what becomes of the user's data does not change them; else they are views where that is possible.
-    With ``scaling`` they are z-scores, made in float64 where the data are that.
+    With ``scaling`` they are z-scores, made in float64 where the data are that. With ``host`` dense rows stay in the
+    memory of the host even where a card has room for them.
     """
     if scaling is not None:
         wide = torch.float64 if stored_type(x) == np.float64 else dtype
-        return scaled(rows_of(x, wide, device, copy=copy), scaling, dtype)
+        return scaled(rows_of(x, wide, device, copy=copy, host=host), scaling, dtype)
     if isinstance(x, Part):
         if copy:
-            return rows_of(x.whole[x.rows], dtype, device, copy=False)
-        return rows_of(x.whole, dtype, device, copy=False).some(torch.from_numpy(x.rows))
+            return rows_of(x.whole[x.rows], dtype, device, copy=False, host=host)
+        return rows_of(x.whole, dtype, device, copy=False, host=host).some(torch.from_numpy(x.rows))
     if isinstance(x, StoreRows):
-        return _dense(x.array(slice(None)), dtype, device, copy=False) if copy else x.like(dtype, device)
-    return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy)
+        return _dense(x.array(slice(None)), dtype, device, False, host) if copy else x.like(dtype, device)
+    return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy, host)
 
 
 def parts_of(x: Any) -> tuple[Any, ...]:
@@ -116,6 +118,16 @@ def pick(x: Any, rows: NDArray[np.intp]) -> Any:
     return x.array(rows) if isinstance(x, StoreRows) else x[rows]
 
 
+def copied_bytes(given: Any, checked: Any) -> int:
+    """The bytes of the copy that checking the rows has made, where it has made one."""
+    if isinstance(checked, Rows):
+        return 0
+    before, after = (data.data if sp.issparse(data) else data for data in (as_array(given), checked))
+    if isinstance(before, np.ndarray) and np.may_share_memory(before, after):
+        return 0
+    return int(after.nbytes + (checked.indices.nbytes if sp.issparse(checked) else 0))
+
+
 def materialised(x: Any) -> Any:
     """The data as an array or a CSR matrix: a part of it as a copy."""
     return x.whole[x.rows] if isinstance(x, Part) else x
@@ -127,12 +139,13 @@ def dense_row_bytes(x: Any) -> int:
     return 8 * x.shape[1] if sp.issparse(whole) or x.dtype not in FLOATS else 0
 
 
-def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool) -> Rows:
+def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool, host: bool) -> Rows:
     """Rows in the type they have, or in ``dtype`` where that is smaller and they are copied anyway."""
     kept = _tensor(x)
     if copy or device.type != "cpu":
         smaller = kept.element_size() < dtype.itemsize
-        if x.size * min(dtype.itemsize, kept.element_size()) > HALF * free_bytes(device):
+        large = x.size * min(dtype.itemsize, kept.element_size()) > HALF * free_bytes(device)
+        if large or (host and device.type != "cpu"):
             return HostRows(kept.clone() if copy else kept, Upload(device), dtype)
         kept = kept.to(device, kept.dtype if smaller else dtype, copy=copy).contiguous()
     return TensorRows(kept, None if kept.dtype == dtype else dtype)

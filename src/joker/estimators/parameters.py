@@ -17,10 +17,12 @@ from joker.runtime import DEFAULT_BUDGET, parse_bytes, parse_dtype
 AUTO = "auto"
 ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
 BLOCK = 512  # and the rows of a block beyond
+LEAST_BLOCK = 32  # rows: a budget that needs fewer is too small
 EXACT_ROWS = 50_000  # rows up to which n_features="auto" uses the kernel itself; a kernel that is no function of a
 EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000  # matrix product takes longer by the input: so many numbers, or these rows
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
 CARD_BUDGET = 2**30  # bytes of scratch space on a card: the features of a block are many there
+AT_ONCE = 2**18  # weights that are looked at in one go
 FEATURES = 4_000  # and how many features it takes beyond
 
 
@@ -45,6 +47,15 @@ def block_size(given: int | str, n: int, row_bytes: int = 0, memory: int | str =
     _only_auto("block_size", given, 512)
     room = max(1, parse_bytes(memory) // 2 // row_bytes) if row_bytes else n
     return n if n <= min(ONE_BLOCK, room) else min(BLOCK, room)
+
+
+def block_sizes(given: int | str, n: int, row_bytes: int, memory: int, shrink: bool) -> list[int]:
+    """Return the rows of a block that may be taken, the best first; one size where it is given or need not shrink."""
+    size = block_size(given, n, row_bytes, memory)
+    if not (shrink and isinstance(given, str)):
+        return [size]
+    smaller = [BLOCK >> halvings for halvings in range(BLOCK.bit_length()) if BLOCK >> halvings >= LEAST_BLOCK]
+    return [size, *(fewer for fewer in smaller if fewer < size)]
 
 
 def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d: int) -> int | None:
@@ -74,8 +85,13 @@ def precision(given: str, dtype: str | torch.dtype, one_block: bool, place: torc
     return meant, low and meant == torch.float32
 
 
+def budget(given: int | str) -> int | None:
+    """Return the bytes that are allowed in all; None where none are named."""
+    return None if isinstance(given, str) and given == AUTO else parse_bytes(given)
+
+
 def memory(given: int | str, place: torch.device) -> int:
-    """Return the bytes of scratch space."""
+    """Return the bytes of scratch space, where a plan does not say."""
     if isinstance(given, str) and given == AUTO:
         return CARD_BUDGET if place.type == "cuda" else DEFAULT_BUDGET
     return parse_bytes(given)
@@ -118,11 +134,27 @@ def sigma(
         rule = "median"
     if not isinstance(rule, str) or not kernel.has_bandwidth:
         return bandwidth.choose(rule, kernel, x, seed)
-    numbers = torch.arange(len(x)) if w is None else (w > 0).nonzero()[:, 0].cpu()
-    numbers = numbers[bandwidth.sample(len(numbers), x.shape[1], seed)]
-    rows = x.some(numbers)
+    count = len(x) if w is None else int((w > 0).sum())
+    chosen = bandwidth.sample(count, x.shape[1], seed)
+    rows = x.some(chosen if w is None else _places(w, chosen))
     rows = rows.some(distinct(rows))
     return bandwidth.choose(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
+
+
+def _places(
+    w: Tensor,  # (n,)
+    chosen: Tensor,  # (k,)
+) -> Tensor:  # (k,)
+    """The places of the positive weights of these numbers, where they are counted from the first on."""
+    order = chosen.argsort()
+    found, seen = torch.empty_like(chosen), 0
+    for start in range(0, len(w), AT_ONCE):
+        places = (w[start : start + AT_ONCE] > 0).nonzero()[:, 0].cpu()
+        ends = torch.tensor([seen, seen + len(places)])
+        mine = order[slice(*torch.searchsorted(chosen[order], ends).tolist())]
+        found[mine] = start + places[chosen[mine] - seen]
+        seen += len(places)
+    return found
 
 
 def _only_auto(name: str, given: object, number: int) -> None:

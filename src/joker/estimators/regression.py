@@ -16,7 +16,7 @@ from joker import losses
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.documentation import documented
-from joker.estimators.inputs import FLOATS, place_of
+from joker.estimators.inputs import FLOATS, copied_bytes, place_of
 from joker.estimators.relay import with_callbacks
 from joker.estimators.sample import Sample
 from joker.estimators.stored import numbers_of
@@ -55,7 +55,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
             held = Sample(Xv, self._coded(yv))
             if held.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
-        self._solve(Sample(x, coded, w), held, None, place)
+        self._solve(Sample(x, coded, w, copied_bytes(X, x)), held, None, place)
         self._remember(X)
         return self
 

@@ -14,7 +14,7 @@ from joker.data import StoreRows
 from joker.errors import InvalidData
 from joker.estimators.inputs import Part, pick
 
-AT_ONCE = 2**18  # rows of which a mean is taken in one go
+AT_ONCE = 2**18  # targets of which a mean is taken in one go
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class Sample:
     x: Any  # (n, d): an array or a CSR matrix, or a part of one, or rows of a store
     y: NDArray[Any]  # (n, t): float32 or float64, or int8 where they are signs
     w: NDArray[np.float64] | None = None  # (n,)
+    copied: int = 0  # bytes of the copy that checking the rows has made
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows."""
@@ -41,7 +42,7 @@ class Sample:
             rows = np.arange(len(self.y))
             kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
             kept = np.sort(kept)
-            train = Sample(Part(self.x, kept), self.y[kept], None if self.w is None else self.w[kept])
+            train = Sample(Part(self.x, kept), self.y[kept], None if self.w is None else self.w[kept], self.copied)
             scored = self.take(np.sort(held))
         if any(part.w is not None and not part.w.any() for part in (train, scored)):
             raise InvalidData(
@@ -60,8 +61,9 @@ class Sample:
     def mean(self) -> NDArray[np.float64]:  # (t,)
         """The weighted mean of the targets, in float64."""
         mean, weight = np.zeros(self.y.shape[1]), 0.0
-        for start in range(0, len(self.y), AT_ONCE):
-            y, w = self.y[start : start + AT_ONCE], None if self.w is None else self.w[start : start + AT_ONCE]
+        few = max(1, AT_ONCE // self.y.shape[1])
+        for start in range(0, len(self.y), few):
+            y, w = self.y[start : start + few], None if self.w is None else self.w[start : start + few]
             if more := float(len(y) if w is None else w.sum()):
                 weight += more
                 mean += (np.average(y.astype(np.float64), axis=0, weights=w) - mean) * (more / weight)

@@ -63,18 +63,30 @@ class Judge:
 
     def __call__(self, machine: Machine) -> list[float]:
         """Return the score of each λ."""
-        f = self.model._evaluate(machine, self.held.x).double().cpu()
         if self.scorer is None:
-            return [-loss for loss in mean_losses(self.model, self.held, len(self.lams), f)]
-        return [self._score(machine, i, f.numpy()) for i in range(len(self.lams))]
+            return self._losses(machine)
+        f = self.model._evaluate(machine, self.held.x).double().cpu().numpy()
+        return [self._score(machine, i, f) for i in range(len(self.lams))]
+
+    def _losses(self, machine: Machine) -> list[float]:
+        """Minus the mean losses, of predictions that are never there all at once."""
+        rows = self.model._rows(self.held.x, machine)
+        sums, w = np.zeros(len(self.lams)), self.held.w
+        for tile, f in machine.stream(rows, self.model.plan_.scratch):
+            part = Sample(None, self.held.y[tile], None if w is None else w[tile])
+            share = len(part.y) if part.w is None else part.w.sum()
+            if share:
+                sums += share * np.array(mean_losses(self.model, part, len(self.lams), f.double().cpu()))
+        total = len(self.held.y) if w is None else w.sum()
+        return [-float(loss) / total for loss in sums]
 
     def _score(self, machine: Machine, i: int, f: NDArray[Any]) -> float:
         assert self.scorer is not None
         t = self.held.y.shape[1]
         model = copy.copy(self.model)._take(machine, self.lams, i, t)
         model.__dict__.pop("feature_names_in_", None)  # the rows have lost theirs
-        decide, known = model._decide, f[:, i * t : (i + 1) * t] + self.model._offset
-        model.__dict__["_decide"] = lambda X: known.copy() if X is self.held.x else decide(X)
+        others, known = model._results, f[:, i * t : (i + 1) * t] + self.model._offset
+        model.__dict__["_results"] = lambda X, decode: decode(known.copy()) if X is self.held.x else others(X, decode)
         score = self.scorer(model, self.held.x, self.targets)
         if not isinstance(score, Real):
             raise InvalidParameter(
@@ -113,5 +125,5 @@ def score_path(
 def _knowing(model: KernelEstimator, f: NDArray[Any]) -> KernelEstimator:
     """A model that has its predictions at hand, and is asked for no others."""
     ready = copy.copy(model)
-    ready.__dict__["_decide"] = lambda X: f.copy()
+    ready.__dict__["_results"] = lambda X, decode: decode(f.copy())
     return ready

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from joker.data import Rows, as_rows
+from joker.data import Rows, TensorRows, as_rows
 from joker.errors import InvalidData
 from joker.features import FeatureMap
 from joker.kernels import Kernel
-from joker.kernels.product import matvec
-from joker.runtime import DEFAULT_BUDGET, parse_bytes, tiles
+from joker.kernels.product import LONGEST, matvec, tile_shape
+from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Machine(ABC):
     """A prediction function f(x) = ⟨θ, φ(x)⟩ for each of t columns."""
+
+    fewest: ClassVar[int] = 64
+    """Rows of a tile that a plan leaves room for at least: with fewer a pass takes several times as long."""
 
     @property
     @abstractmethod
@@ -39,6 +42,17 @@ class Machine(ABC):
 
     def predict(self, x: Tensor | Rows, memory: int | str = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
         """Return f of each row, using at most ``memory`` bytes beside the result."""
+        rows = self._checked(x)
+        f = self.constant.new_empty(len(rows), len(self.constant))
+        for tile, part in self._stream(rows, parse_bytes(memory)):
+            f[tile] = part
+        return f
+
+    def stream(self, x: Tensor | Rows, memory: int | str = DEFAULT_BUDGET) -> Iterator[tuple[slice, Tensor]]:
+        """Yield f of the rows tile by tile, using at most ``memory`` bytes."""
+        return self._stream(self._checked(x), parse_bytes(memory))
+
+    def _checked(self, x: Tensor | Rows) -> Rows:
         rows = as_rows(x)
         if rows.shape[1] != self.n_inputs:
             raise InvalidData(
@@ -47,7 +61,7 @@ class Machine(ABC):
             )
         if rows.dtype != self.dtype:
             raise InvalidData(f"X must be {self.dtype}, as in training; got {rows.dtype}. Use X.to({self.dtype}).")
-        return self._predict(rows, parse_bytes(memory))
+        return rows
 
     @abstractmethod
     def columns(self, start: int, stop: int) -> Self:
@@ -58,12 +72,18 @@ class Machine(ABC):
         """Return the machine of all columns of this one and of ``others``, which share its rows or features."""
 
     @abstractmethod
-    def _predict(self, x: Rows, budget: int) -> Tensor: ...
+    def tile_bytes(self, rows: int, row_bytes: int) -> int:
+        """Return what f of a tile of some rows takes, where handing out one takes ``row_bytes``."""
+
+    @abstractmethod
+    def _stream(self, x: Rows, budget: int) -> Iterator[tuple[slice, Tensor]]: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactMachine(Machine):
     """f(x) = Σ α_i k(x, x_i) over the rows it was trained on."""
+
+    fewest: ClassVar[int] = 256
 
     kernel: Kernel
     x: Rows  # (n, d)
@@ -90,8 +110,21 @@ class ExactMachine(Machine):
     def __repr__(self) -> str:
         return f"ExactMachine({self.kernel!r}, rows={len(self.x)}, columns={self.alpha.shape[1]})"
 
-    def _predict(self, x: Rows, budget: int) -> Tensor:
-        return matvec(self.kernel, x, self.x, self.alpha, budget, row_bytes=(x.row_bytes, self.x.row_bytes))
+    def tile_bytes(self, rows: int, row_bytes: int) -> int:
+        side, s = min(rows, len(self.x)), self.dtype.itemsize
+        work = self.kernel.work_bytes(rows, side, self.n_inputs, s)
+        return work + rows * (row_bytes + s * self.alpha.shape[1]) + side * self.x.row_bytes
+
+    def _stream(self, x: Rows, budget: int) -> Iterator[tuple[slice, Tensor]]:
+        both = (x.row_bytes, self.x.row_bytes)
+        few = tile_shape(self.kernel, x, self.x, budget, both)[0]
+        few = len(x) if self.alpha.is_cuda else min(few, LONGEST)  # a card takes all rows in one pass
+        for start in range(0, len(x), max(few, 1)):
+            tile = slice(start, min(start + few, len(x)))
+            rows = x if few >= len(x) else TensorRows(x[tile])
+            left = budget if rows is x else budget - few * x.row_bytes
+            taken = both if rows is x else (0, self.x.row_bytes)
+            yield tile, matvec(self.kernel, rows, self.x, self.alpha, left, row_bytes=taken)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,9 +156,16 @@ class FeatureMachine(Machine):
         kind = type(self.features).__name__
         return f"FeatureMachine({kind}, features={self.features.n_features}, columns={self.theta.shape[1]})"
 
-    def _predict(self, x: Rows, budget: int) -> Tensor:
+    def tile_bytes(self, rows: int, row_bytes: int) -> int:
         t = self.theta.shape[1]
-        f = self.theta.new_empty(len(x), t)
-        for tile in tiles(len(x), lambda b: self.features.apply_bytes(b, t) + b * x.row_bytes, budget, "features"):
-            f[tile] = self.features.apply(x[tile], self.theta)
-        return f
+        return self.features.apply_bytes(rows, t) + rows * (row_bytes + t * self.theta.element_size())
+
+    def _stream(self, x: Rows, budget: int) -> Iterator[tuple[slice, Tensor]]:
+        t = self.theta.shape[1]
+
+        def work(b: int) -> int:
+            return self.features.apply_bytes(b, t) + b * x.row_bytes
+
+        short = max(tile_bytes(budget, self.theta.device), min(budget, work(1)))
+        for tile in tiles(len(x), work, short, "features"):
+            yield tile, self.features.apply(x[tile], self.theta)

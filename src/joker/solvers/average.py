@@ -18,7 +18,7 @@ from joker.data import Blocks
 from joker.solvers.state import OpenBlock, State
 
 HORIZON = 0.5  # epochs
-AT_ONCE = 2**19  # entries of which the average is read in one go, or a block if that has more
+AT_ONCE = 2**17  # entries of which the average is read in one go, or a block if that has more
 
 
 class Average:

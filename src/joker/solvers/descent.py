@@ -26,7 +26,7 @@ from joker.solvers.state import State
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
 KEPT = ("block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed")  # when a solve is continued
-AT_ONCE = 2**20  # entries of which a mark is taken, or which are moved into the box, in one go
+AT_ONCE = 2**17  # entries of which a mark is taken, or which are moved into the box, in one go
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
 
 Callback = Callable[[Record], bool | None]  # True asks to stop
@@ -202,6 +202,7 @@ class Descent:
 
     def _look(self, callback: Callback | None, judge: Judge | None) -> tuple[Point, Gap, Reason | None]:
         """Take a record; say why to stop, if there is a reason."""
+        self._tidy()
         point, gap, last = self.best()
         if gap.worst <= self.settings.tol:  # a proof must not rest on an image that thousands of steps have rounded
             point, gap = self._afresh(point[0])
@@ -214,11 +215,17 @@ class Descent:
         if reason in (Reason.STALLED, Reason.SLOW):
             point, gap = self._afresh(point[0])
         self._clamp(point[0])
+        self._tidy()
         scores = () if judge is None else tuple(judge(point))
         record = Record(self.epoch, self.seconds, gap, scores, peak_bytes(self.state.alpha.device))
         self.records = [*self._earlier(), record]
         asked = callback is not None and self._show(point, callback)
         return point, gap, reason or (Reason.ASKED if asked else None)
+
+    def _tidy(self) -> None:
+        """Give back what freed tiles have left, so that one phase does not add to the next; a card keeps its own."""
+        if self.state.alpha.device.type == "cpu" and self.blocks.count > 1:
+            release_memory(self.state.alpha.device)
 
     def _show(self, point: Point, callback: Callback) -> bool:
         """Whether the callback asks to stop. A record that it has not seen to the end is taken again later."""

@@ -68,21 +68,31 @@ def cut(m: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, m)) for start in range(0, m, size)]
 
 
-def smallest_part(m: int) -> int:
-    """Return the size of the smallest parts that m features are made in."""
-    while m > SMALLEST_PART:
-        m //= 2
-    return m
+def smaller(size: int, low: int | None) -> tuple[int, int | None] | None:
+    """Return smaller parts, or more slices of them, for a step that takes less; None where there are none."""
+    if low is not None and low > max(size // SLICES, SMALLEST_PART):
+        return size, low // 2  # costs nothing but a few more launches
+    return (size // 2, low) if size > SMALLEST_PART else None
 
 
-def feature_step_bytes(
-    part: FeatureMap, b: int, d: int, m: int, t: int, *, low: int | None, itemsize: int, momentum: bool = False
-) -> int:
+def step_parts(
+    features: FeatureMap, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, itemsize: int
+) -> tuple[int, int | None]:
+    """Return in what parts the features of a block fit ``budget``, or else the smallest, and the size of slices."""
+    found: tuple[int, int | None] = (m, m if mixed else None)
+    while (fewer := smaller(*found)) is not None:
+        part = features if found[0] == m else features.slice(0, found[0])
+        if feature_step_bytes(part, b, d, m, t, low=found[1], itemsize=itemsize) <= budget:
+            break
+        found = fewer
+    return found
+
+
+def feature_step_bytes(part: FeatureMap, b: int, d: int, m: int, t: int, *, low: int | None, itemsize: int) -> int:
     """Return the bytes that a step with features holds beside the state, where a block's come in parts like ``part``.
 
     ``low`` is how many are there in bfloat16 as well, None for none.
     """
     rows, twins = round_up(b, WHOLE), 0 if low is None else round_up(min(low, part.n_features), WHOLE)
     changes = (2 if part.n_features == m else 3) * m * t  # of the image
-    solve = solve_bytes(b, t, itemsize, momentum)
-    return part.work_bytes(b) + 2 * rows * twins + solve + itemsize * (changes + b * d)
+    return part.work_bytes(b) + 2 * rows * twins + solve_bytes(b, t, itemsize) + itemsize * (changes + b * d)

@@ -13,7 +13,7 @@ from joker.errors import InvalidData
 from joker.losses import Loss, Scaled
 from joker.ops.block_search import Dual
 
-AT_ONCE = 2**16  # rows whose targets are looked at in one go
+AT_ONCE = 2**17  # targets that are looked at in one go
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,11 @@ class Problem:
     targets: Targets
 
     def __post_init__(self) -> None:
-        parts = self.targets.y.split(AT_ONCE) if self.loss.frame.task == "classification" else ()
+        parts = (
+            self.targets.y.split(max(1, AT_ONCE // self.targets.y.shape[1]))
+            if self.loss.frame.task == "classification"
+            else ()
+        )
         for y in parts:
             odd = y.abs() != 1
             if bool(odd.any()):

@@ -20,7 +20,7 @@ from joker.ops.low_precision import low_gram, rounds
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
 from joker.solvers.block import BlockResult
 from joker.solvers.footprint import look_bytes
-from joker.solvers.parts import SLICES, SMALLEST_PART, WHOLE, FeatureMap, Part, cut, feature_step_bytes
+from joker.solvers.parts import WHOLE, FeatureMap, Part, cut, feature_step_bytes, smaller, step_parts
 
 SAMPLE = 16  # rows
 KEPT = 0.5  # share of the decrease promised by an inexact K from which on a step is taken as it is
@@ -199,9 +199,8 @@ class FeatureState(State):
         super().__init__(x, t, features.n_features)
         self.features, self.budget, self.block_size = features, budget, block_size
         self.exact = not (mixed and rounds(x.dtype, x.device, features.n_features))
-        self.part(features.n_features)
-        while self.scratch_bytes > budget and self.shrink():
-            pass
+        m, itemsize = features.n_features, x.dtype.itemsize
+        self.part(*step_parts(features, block_size, x.shape[1], m, t, budget, mixed=not self.exact, itemsize=itemsize))
 
     def part(self, size: int, low: int | None = None) -> None:
         """Make the features of a block in parts of at most ``size``, and their bfloat16 twins ``low`` at a time."""
@@ -224,13 +223,10 @@ class FeatureState(State):
         )
 
     def shrink(self) -> bool:
-        if not self.exact and self.low > max(self.size // SLICES, SMALLEST_PART):
-            self.part(self.size, self.low // 2)  # costs nothing but a few more launches
-        elif self.size > SMALLEST_PART:
-            self.part(self.size // 2, self.low)
-        else:
-            return False
-        return True
+        fewer = smaller(self.size, None if self.exact else self.low)
+        if fewer is not None:
+            self.part(*fewer)
+        return fewer is not None
 
     def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
