@@ -5,6 +5,7 @@ The only module that talks to ``torch.cuda``.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import math
 import re
@@ -14,7 +15,7 @@ import threading
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -110,22 +111,9 @@ def release_memory(device: torch.device) -> None:
     """Give back to a card, or to the system, what is kept for later."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    elif (trim := _malloc_trim()) is not None:
-        trim(0)
-
-
-@cache
-def _malloc_trim() -> Callable[[int], int] | None:
-    """The C library's own way to give free memory back; None where it has none."""
-    if sys.platform != "linux":
-        return None
-    import ctypes
-
-    try:
-        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):  # a C library other than GNU's
-        return None
-    return trim
+    elif sys.platform == "linux":
+        with suppress(AttributeError):  # a C library other than GNU's has no such function
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @cache

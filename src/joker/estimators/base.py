@@ -35,6 +35,7 @@ from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import Plan
+from joker.runtime import release_memory
 from joker.solvers import Settings
 from joker.training import Training, prepare
 
@@ -175,6 +176,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self._descend(training, sample, lams, judge, callbacks)
         if marks:
             self._warm = Warm(seed, marks, training.descent.state_dict())
+        del training, judge
+        release_memory(torch.device("cpu"))  # else the C library keeps most of it for later
 
     def _descend(
         self, training: Training, sample: Sample, lams: list[float], judge: Judge | None, callbacks: list[Callback]
@@ -282,17 +285,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Return what a fit would hold in memory, without fitting; ``print`` shows it as a table.
+        """Return what a fit to X and y would hold in memory, without fitting; ``print`` shows it as a table.
 
-        Parameters
-        ----------
-        X, y : array, optional
-            What ``fit`` would get; without targets one column is planned for, two classes or one output.
-
-        Raises
-        ------
-        BudgetTooSmall
-            If no fit keeps ``memory``. The message names the smallest that will do.
+        Without targets one column is planned for, two classes or one output. Where no fit keeps ``memory``,
+        BudgetTooSmall names the smallest that will do.
         """
         return plan_without_fit(self, X, y)
 

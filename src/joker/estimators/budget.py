@@ -233,7 +233,7 @@ def _row_bytes(x: Any) -> int:
     """The bytes of a row as it is kept, about."""
     whole = whole_of(x)
     if sp.issparse(whole):
-        return int(whole.nnz * (whole.dtype.itemsize + whole.indices.itemsize)) // max(1, whole.shape[0]) + 9
+        return int(whole.nnz * (whole.dtype.itemsize + whole.indices.itemsize) / max(1, whole.shape[0])) + 9
     return int(whole.shape[1] * whole.dtype.itemsize)
 
 

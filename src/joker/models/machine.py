@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -21,9 +21,6 @@ from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
 @dataclass(frozen=True, eq=False, repr=False)
 class Machine(ABC):
     """A prediction function f(x) = ⟨θ, φ(x)⟩ for each of t columns."""
-
-    fewest: ClassVar[int] = 64
-    """Rows of a tile that a plan leaves room for at least: with fewer a pass takes several times as long."""
 
     @property
     @abstractmethod
@@ -82,8 +79,6 @@ class Machine(ABC):
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactMachine(Machine):
     """f(x) = Σ α_i k(x, x_i) over the rows it was trained on."""
-
-    fewest: ClassVar[int] = 256
 
     kernel: Kernel
     x: Rows  # (n, d)

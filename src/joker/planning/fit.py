@@ -13,13 +13,11 @@ from joker.errors import BudgetTooSmall
 from joker.features import FeatureMap
 from joker.kernels import Kernel
 from joker.kernels.product import LONGEST
-from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan
+from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan, least_tile
 from joker.runtime import format_bytes, tile_bytes
 from joker.solvers.footprint import look_bytes, solve_bytes
 from joker.solvers.parts import feature_step_bytes, step_parts
 
-LEAST_TILE = 64  # rows: with shorter tiles a pass takes several times as long
-LEAST_SIDE = 256  # and of a tile of the kernel matrix
 VISIT = 48  # bytes that the order of blocks takes for each block
 ROUND = 2**18  # bytes: what is too small to be listed
 
@@ -144,8 +142,7 @@ class FitLayout:
     @property
     def least_scratch(self) -> int:
         """The smallest scratch space that will do."""
-        fewest = LEAST_SIDE if self.features is None else LEAST_TILE
-        return max(self._tile_bytes(min(fewest, self.rows)), self._step_bytes(smallest=True))
+        return max(least_tile(self._tile_bytes, self.rows), self._step_bytes(smallest=True))
 
     def _step_bytes(self, smallest: bool = False, scratch: int = 0) -> int:
         """What the features of a block take within ``scratch``, or at least."""

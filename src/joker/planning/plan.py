@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +14,16 @@ from joker.runtime import format_bytes
 LAYOUT, STEP, LOOK, END = "before the first step", "during a step", "during a look at the gap", "at the end"
 LATER = (STEP, LOOK, END)
 TIMES = (LAYOUT, STEP, LOOK, END)
+
+
+FEWEST, ENOUGH = 16, 256  # rows of the smallest tile that is planned for: with fewer a pass takes several times as long
+SMALL = 4 * 10**6  # bytes that it takes at most where it has more than the fewest
+
+
+def least_tile(work: Callable[[int], int], n: int) -> int:
+    """Return the bytes of the smallest tile of n rows that is worth it, where ``work`` tells those of any."""
+    rows = bisect_right(range(1, ENOUGH + 1), SMALL, key=work)
+    return work(min(max(rows, FEWEST), max(n, 1)))
 
 
 @dataclass(frozen=True)

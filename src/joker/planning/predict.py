@@ -10,7 +10,7 @@ import torch
 from joker.errors import BudgetTooSmall
 from joker.models import Machine
 from joker.planning.fit import ROUND
-from joker.planning.plan import Item, Plan
+from joker.planning.plan import Item, Plan, least_tile
 from joker.runtime import format_bytes, tile_bytes
 
 DECODED = 32  # bytes that making a result of a prediction holds for it
@@ -65,7 +65,7 @@ class PredictLayout:
     @property
     def least(self) -> int:
         """The smallest budget that will do."""
-        return sum(item.bytes for item in self.held) + self.tile_bytes(min(self.machine.fewest, max(1, self.rows)))
+        return sum(item.bytes for item in self.held) + least_tile(self.tile_bytes, self.rows)
 
 
 def plan_predict(layout: PredictLayout, budget: int | None, scratch: int) -> Plan:
