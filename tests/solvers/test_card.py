@@ -103,6 +103,9 @@ class Cramped:
             raise OutOfMemory("no room")
         return self.features(x)
 
+    def fill(self, x: Tensor, out: Tensor) -> Tensor:
+        return out.copy_(self(x))
+
     def apply(self, x: Tensor, theta: Tensor) -> Tensor:
         return self.features(x) @ theta
 
@@ -144,6 +147,24 @@ def test_a_small_budget_makes_features_in_parts() -> None:
     )
     assert len(whole.state.parts) == 1 < len(parts.state.parts)
     torch.testing.assert_close(parts.run().alpha, whole.run().alpha, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "gaussian", "polynomial"])
+def test_parts_leave_the_rows_of_a_block_alone(kernel: str) -> None:
+    x = torch.randn(64, 600, generator=torch.Generator().manual_seed(0))
+    state = prepare(
+        x, x[:, 0], kernel=kernel, n_features=600, bandwidth=30.0, settings=Settings(block_size=64)
+    ).descent.state
+    assert isinstance(state, FeatureState)
+    state.image.normal_(generator=torch.Generator().manual_seed(1))
+    whole, inputs, move = state.open(torch.arange(64)), x.clone(), torch.ones(64, 1)
+    change = state.image_change(whole, move)
+    state.part(256)
+    parts = state.open(torch.arange(64), inputs)
+    torch.testing.assert_close(state.image_change(parts, move), change, rtol=1e-4, atol=1e-4)
+    assert torch.equal(inputs, x)
+    torch.testing.assert_close(parts.K, whole.K, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(parts.f, whole.f, rtol=1e-4, atol=1e-3)
 
 
 def test_twins_of_features_in_slices_are_the_twins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,9 @@ def distinct(x: Rows) -> Tensor:  # (k,)
     factors = torch.randint(-(2**63), 2**63 - 1, (x.shape[1],), generator=generator(0, "distinct")) | 1
     factors = factors.to(x.device)
     few = max(1, MOST_ENTRIES // x.shape[1])
-    marks = torch.cat([_marks(x[start : start + few], factors) for start in range(0, len(x), few)])
+    marks = torch.empty(len(x), dtype=torch.int64, device=x.device)
+    for start in range(0, len(x), few):
+        marks[start : start + few] = _marks(x[start : start + few], factors)
     found, group = torch.unique(marks, return_inverse=True)
     numbers = torch.arange(len(x), device=x.device)
     return torch.zeros_like(found).scatter_reduce_(0, group, numbers, "amin", include_self=False)

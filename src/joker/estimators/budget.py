@@ -31,7 +31,7 @@ from joker.planning import LAYOUT, FitLayout, Item, Plan, PredictLayout, plan_fi
 if TYPE_CHECKING:
     from joker.estimators.base import KernelEstimator
 
-LIBRARIES = 40 * 10**6  # code that torch, NumPy and BLAS load when first used, and buffers that they keep: 25 to 34 MB
+LIBRARIES = 32 * 10**6  # code that torch, NumPy and BLAS load when first used, and buffers that they keep: 25 to 30 MB
 CARD_LIBRARIES = 72 * 10**6  # two work spaces of cuBLAS, 32 MiB each on a Hopper card
 CHECKS = 12 * 10**6  # looking at rows and targets a part at a time, and reading a bandwidth off some of them
 SPLITTING = 80  # bytes a row that scikit-learn takes to choose the rows to hold out

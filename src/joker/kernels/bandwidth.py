@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -73,8 +74,7 @@ def _median(kernel: Kernel, x: Rows, seed: int) -> float:
     rows = sample(x.shape[0], x.shape[1], seed)
     few = max(FEWEST, MOST_ENTRIES // x.shape[1])
     groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MOST_PAIRS), math.ceil(len(rows) / few)))
-    distances = torch.cat([_pairs(kernel, x[group].double()) for group in groups])
-    median = torch.quantile(distances, 0.5).item() if len(distances) else 0.0
+    median = torch.quantile(distances, 0.5).item() if len(distances := _distances(kernel, x, groups)) else 0.0
     return _check_spread("median", "median", median, len(rows))
 
 
@@ -112,6 +112,15 @@ def sample(n: int, d: int, seed: int) -> Tensor:  # (at most MOST_ROWS,)
         return torch.randperm(n, generator=source)
     rows: Tensor = torch.unique(torch.randint(n, (most,), generator=source))
     return rows[torch.randperm(len(rows), generator=source)]
+
+
+def _distances(kernel: Kernel, x: Rows, groups: Sequence[Tensor]) -> Tensor:  # (pairs,)
+    """Return the distances within each group, in one piece: pieces between larger ones would tear memory apart."""
+    sizes = [len(group) * (len(group) - 1) // 2 for group in groups]
+    found = torch.empty(sum(sizes), dtype=torch.float64)
+    for group, place in zip(groups, found.split(sizes), strict=True):
+        place.copy_(_pairs(kernel, x[group].double()))
+    return found
 
 
 def _pairs(

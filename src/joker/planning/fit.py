@@ -13,7 +13,7 @@ from joker.errors import BudgetTooSmall
 from joker.features import FeatureMap
 from joker.kernels import Kernel
 from joker.kernels.product import LONGEST
-from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan, least_tile
+from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan, gaps, least_tile, without_gaps
 from joker.runtime import format_bytes, tile_bytes
 from joker.solvers.footprint import look_bytes, solve_bytes
 from joker.solvers.parts import feature_step_bytes, step_parts
@@ -188,19 +188,26 @@ class FitLayout:
     @property
     def least(self) -> int:
         """The smallest budget that will do."""
-        scratch = {STEP: self.least_scratch, LOOK: self.least_scratch}
+        least = self.least_scratch + gaps(self.least_scratch, self.device)
+        scratch = {STEP: least, LOOK: least}
         return max(self.at(time) + scratch.get(time, 0) for time in TIMES)
 
     def room(self, budget: int) -> int:
         """Return the scratch space that a budget leaves."""
-        return budget - max(self.at(STEP), self.at(LOOK))
+        return without_gaps(budget - max(self.at(STEP), self.at(LOOK)), self.device)
 
     def items(self, scratch: int) -> tuple[Item, ...]:
         """Everything, with tiles and parts as large as ``scratch`` lets them be."""
         tile = self._tile_bytes(self.tile_rows(scratch))
         step = tile if self.features is None else self._step_bytes(scratch=scratch)
         name = "a tile of the kernel matrix" if self.features is None else "features of a block"
-        return (*self.held, Item(name, step, (STEP,)), Item("a tile of predictions", tile, (LOOK,)))
+        between = gaps(max(step, tile), self.device)
+        return (
+            *self.held,
+            Item(name, step, (STEP,)),
+            Item("a tile of predictions", tile, (LOOK,)),
+            Item("gaps between pieces of memory", between, (STEP, LOOK)),
+        )
 
 
 def plan_fit(layouts: Iterable[FitLayout], budget: int | None, scratch: int) -> Plan:

@@ -17,7 +17,23 @@ TIMES = (LAYOUT, STEP, LOOK, END)
 
 
 FEWEST, ENOUGH = 16, 256  # rows of the smallest tile that is planned for: with fewer a pass takes several times as long
+LEAST_GAPS, MOST_GAPS = 8 * 10**6, 32 * 10**6  # bytes
 SMALL = 4 * 10**6  # bytes that it takes at most where it has more than the fewest
+
+
+def gaps(scratch: int, device: torch.device) -> int:
+    """Return what the C library cannot use again at once of freed scratch space; a card's allocator is not asked.
+
+    Pieces of more than 32 MB are given back to the system at once.
+    """
+    return 0 if device.type == "cuda" else min(max(scratch, LEAST_GAPS), MOST_GAPS)
+
+
+def without_gaps(free: int, device: torch.device) -> int:
+    """Return the scratch space that, with its gaps, takes ``free`` bytes."""
+    if device.type == "cuda":
+        return free
+    return free - min(max(free // 2, LEAST_GAPS), MOST_GAPS)
 
 
 def least_tile(work: Callable[[int], int], n: int) -> int:

@@ -10,7 +10,7 @@ import torch
 from joker.errors import BudgetTooSmall
 from joker.models import Machine
 from joker.planning.fit import ROUND
-from joker.planning.plan import Item, Plan, least_tile
+from joker.planning.plan import Item, Plan, gaps, least_tile, without_gaps
 from joker.runtime import format_bytes, tile_bytes
 
 DECODED = 32  # bytes that making a result of a prediction holds for it
@@ -65,7 +65,8 @@ class PredictLayout:
     @property
     def least(self) -> int:
         """The smallest budget that will do."""
-        return sum(item.bytes for item in self.held) + least_tile(self.tile_bytes, self.rows)
+        tile = least_tile(self.tile_bytes, self.rows)
+        return sum(item.bytes for item in self.held) + tile + gaps(tile, self.device)
 
 
 def plan_predict(layout: PredictLayout, budget: int | None, scratch: int) -> Plan:
@@ -76,7 +77,8 @@ def plan_predict(layout: PredictLayout, budget: int | None, scratch: int) -> Pla
             f"{format_bytes(layout.least)} at least. Use memory={layout.least} (bytes) or more, or predict fewer rows "
             "at a time."
         )
-    room = scratch if budget is None else budget - sum(item.bytes for item in layout.held)
+    free = 0 if budget is None else budget - sum(item.bytes for item in layout.held)
+    room = scratch if budget is None else without_gaps(free, layout.device)
     most = tile_bytes(room, layout.device)
     tile = max(1, bisect_right(range(1, layout.rows + 1), most, key=layout.tile_bytes))
     kind = str(layout.machine.dtype).removeprefix("torch.")
@@ -84,7 +86,11 @@ def plan_predict(layout: PredictLayout, budget: int | None, scratch: int) -> Pla
         title=f"prediction of {layout.rows:,} rows of {layout.inputs:,} inputs, columns: {layout.columns:,}, "
         f"in {kind} on {layout.device}",
         choice=f"Rows stay {layout.rows_place}; tiles of {tile:,} rows.",
-        items=(*layout.held, Item("a tile of rows", layout.tile_bytes(tile))),
+        items=(
+            *layout.held,
+            Item("a tile of rows", layout.tile_bytes(tile)),
+            Item("gaps between pieces of memory", gaps(layout.tile_bytes(tile), layout.device)),
+        ),
         device=layout.device,
         dtype=layout.machine.dtype,
         budget=budget,

@@ -28,6 +28,10 @@ class FeatureMap(Protocol):
         """Return ψ of each row."""
         ...
 
+    def fill(self, x: Tensor, out: Tensor, /) -> Tensor:  # (b, d), (b, m) -> (b, m)
+        """Return ψ of each row, in ``out``."""
+        ...
+
     def work_bytes(self, b: int, /) -> int:
         """Return the bytes that a call on b rows holds at its peak."""
         ...

@@ -230,14 +230,27 @@ class FeatureState(State):
 
     def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
-        first, *others = self.parts
-        psi, K = self._features_and_gram(first, x)
-        f = _times(psi, self.image[first.at])
-        for part in others:
-            psi, more = self._features_and_gram(part, x)
-            K += more
+        inside, (K, f) = (x, self._open_parts(x)) if len(self.parts) > 1 else self._open_whole(x)
+        return OpenBlock(rows, K, f, self.alpha.index_select(0, rows), inside)
+
+    def _open_whole(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The features of a block, K and f."""
+        psi, K = self._features_and_gram(self.parts[0], x)
+        return psi, (K, _times(psi, self.image))
+
+    def _open_parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """K and f, with the features of one part at a time in one room: new room for each would tear memory apart."""
+        room, K = x.new_empty(len(x), self.size), x.new_zeros(len(x), len(x))
+        f = x.new_zeros(len(x), self.image.shape[1])
+        for part in self.parts:
+            if self.exact:
+                psi = part.features.fill(x, room[:, : part.features.n_features])
+                K.addmm_(psi, psi.T)
+            else:
+                psi, more = self._features_and_gram(part, x)
+                K += more
             f += _times(psi, self.image[part.at])
-        return OpenBlock(rows, K, f, self.alpha.index_select(0, rows), x if others else psi)
+        return K, f
 
     def _features_and_gram(self, part: Part, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.exact:
@@ -255,7 +268,12 @@ class FeatureState(State):
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         if len(self.parts) == 1:
             return _transposed_times(block.inside, move)
-        return torch.cat([_transposed_times(part.features(block.inside), move) for part in self.parts])
+        change = move.new_empty(self.image.shape)
+        room = move.new_empty(len(move), self.size)
+        for part in self.parts:
+            psi = part.features.fill(block.inside, room[:, : part.features.n_features])
+            change[part.at] = _transposed_times(psi, move)
+        return change
 
     def image_of(self, alpha: Tensor) -> Tensor:
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
