@@ -20,6 +20,7 @@ PAGES = [
     "docs/data.md",
     "docs/estimators.md",
     "docs/files.md",
+    "docs/memory.md",
     "docs/paper.md",
     "docs/solver.md",
     "docs/tuning.md",

@@ -24,8 +24,8 @@ features : str
     The kind of features: ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``,
     ``"tensor_sketch"``; ``"auto"`` is the kernel's default.
 block_size : int or "auto"
-    Rows in a block. ``"auto"`` is one block up to 2,048 rows and blocks of 512 beyond; fewer where X is
-    sparse and so wide that the rows of a block, made dense, would take more than half of ``memory``.
+    Rows in a block. ``"auto"`` is one block up to 2,048 rows and blocks of 512 beyond; fewer where ``memory`` asks
+    for it, or where X is sparse and so wide that the rows of a block, made dense, would take half of the scratch space.
 max_epochs : float
     Passes over the rows. A problem in one block is solved to ``tol`` whatever this says.
 tol : float
@@ -65,8 +65,9 @@ precision : {"auto", "mixed", "float32", "float64"}
     shapes the steps and does not move the solution. ``"auto"`` is float64 where the problem fits one block, else
     mixed; on the CPU mixed is the same as float32.
 memory : int, str or "auto"
-    Scratch space for tiles, and where X is sparse for the dense rows of a block, such as ``"500MB"``.
-    ``"auto"`` is 256 MiB on the CPU and 1 GiB on a card.
+    The most memory that ``fit`` and ``predict`` may take, such as ``"500MB"``: what the process grows by on the CPU, what
+    is allocated on a card. Where it is tight, blocks, parts of the features and tiles become small; ``plan`` shows how.
+    ``"auto"`` bounds the scratch space alone, by 256 MiB on the CPU and 1 GiB on a card.
 callbacks : sequence of Callback or None
     What is to watch the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``, ``EarlyStopping``,
     ``Progress`` or your own. Those of scikit-learn 1.9 go to ``set_callbacks``.
@@ -98,6 +99,8 @@ history_ : list of dict
     objective over λ, from above and below, all columns together), ``gap`` (relative, worst column),
     ``validation_score`` (of this λ, where rows are held out) and ``peak_bytes`` (the most memory held so far, by
     torch on a card, else by the process).
+plan_ : Plan
+    What the fit held in memory, as it was planned; ``print`` shows a table.
 stop_reason_ : str
     Why the solve ended.
 path_ : Path
