@@ -65,9 +65,9 @@ precision : {"auto", "mixed", "float32", "float64"}
     shapes the steps and does not move the solution. ``"auto"`` is float64 where the problem fits one block, else
     mixed; on the CPU mixed is the same as float32.
 memory : int, str or "auto"
-    The most memory that ``fit`` and ``predict`` may take, such as ``"500MB"``: what the process grows by on the CPU, what
-    is allocated on a card. Where it is tight, blocks, parts of the features and tiles become small; ``plan`` shows how.
-    ``"auto"`` bounds the scratch space alone, by 256 MiB on the CPU and 1 GiB on a card.
+    The most memory that ``fit`` and ``predict`` may take, such as ``"500MB"``: what the process grows by on the CPU,
+    what is allocated on a card. Where it is tight, blocks, parts of the features and tiles become small;
+    ``plan`` shows how. ``"auto"`` bounds the scratch space alone, by 256 MiB on the CPU and 1 GiB on a card.
 callbacks : sequence of Callback or None
     What is to watch the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``, ``EarlyStopping``,
     ``Progress`` or your own. Those of scikit-learn 1.9 go to ``set_callbacks``.
