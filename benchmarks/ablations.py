@@ -156,13 +156,27 @@ def error(base: Base, parts: sets.Split, f: np.ndarray) -> float:
     return round(float(np.mean((f > 0) != (parts.y_test > 0))), 5)
 
 
-def run_axis(axis: str, plan: Plan, cuts: dict[str, sets.Split]) -> dict[str, Any]:
+class Bench:
+    """Runs setups on every set, each once: the base is a choice of most axes."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.cuts = plan, cut(plan)
+        self.start = Setup(mixed=plan.device == "cuda")
+        self.known: dict[Setup, dict[str, Any]] = {}
+
+    def curves(self, change: dict[str, Any]) -> dict[str, Any]:
+        """The curve of the base with some changes, on every set."""
+        setup = replace(self.start, **change)
+        if setup not in self.known:
+            self.known[setup] = {base.data: measure(setup, base, self.plan, self.cuts[base.data]) for base in BASES}
+        return self.known[setup]
+
+
+def run_axis(axis: str, bench: Bench) -> dict[str, Any]:
     """Every choice of an axis on every set."""
     found: dict[str, Any] = {}
-    start = Setup(mixed=plan.device == "cuda")
     for name, change in AXES[axis].items():
-        curves = {base.data: measure(replace(start, **change), base, plan, cuts[base.data]) for base in BASES}
-        found[name] = curves
+        curves = found[name] = bench.curves(change)
         last = "  ".join(f"{data} {curve[-1]['error']:.4f}" for data, curve in curves.items())
         print(f"{axis:11s}{name:15s}{last}  ({sum(c[-1]['seconds'] for c in curves.values()):.1f} s)", flush=True)
     return {"choices": found, "verdict": verdict(found)}
@@ -219,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     plan = replace(QUICK, device=options.device) if options.quick else PLANS[options.device]
-    cuts = cut(plan)
+    bench = Bench(plan)
     file = options.out / "ablations.json"
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     axes = before.get(options.device, {}).get("axes", {}) if options.only else {}
@@ -227,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if axis == "precision" and options.device == "cpu":
             print("precision  is the same thing on the CPU: left out")
             continue
-        axes[axis] = run_axis(axis, plan, cuts)
+        axes[axis] = run_axis(axis, bench)
         print(f"{axis}: {axes[axis]['verdict']['verdict']}")
         entry = {
             "machine": common.machine(sets.SEED),

@@ -7,6 +7,8 @@ from typing import Any
 
 import tables
 
+LOWER = ("rmse", "relative_error")  # metrics of which less is better
+
 
 def behind_peers(results: dict[str, Any]) -> Iterator[str]:
     """Sets where another program scores higher, or reaches the second-best kernel method's score sooner."""
@@ -61,15 +63,27 @@ def behind_step(results: dict[str, Any]) -> Iterator[str]:
 
 
 def behind_paper_gpu(results: dict[str, Any]) -> Iterator[str]:
-    """Runs whose score is worse than the paper's, where the two may be compared, or that took longer."""
-    runs = results["runs"]
-    for run in runs.values() if isinstance(runs, dict) else runs:
-        name = f"{run['data']}, {run['model']}, protocol {run.get('protocol')}"
-        for metric, difference in (run.get("difference") or {}).items():
-            if difference > 0 if "err" in metric or metric == "rmse" else difference < 0:
-                yield f"{name}: {metric} {run['scores'][metric]:.5g}, the paper {run['paper']['scores'][metric]:.5g}."
-        if run["seconds"] > run["paper"]["seconds"] and run.get("scale", 1) == 1:
-            yield f"{name}: {run['seconds']:.0f} s, the paper {run['paper']['seconds']:.0f} s."
+    """Runs that miss their limits, take longer than the paper, or score worse where the two may be compared."""
+    for name, case in results["runs"].items():
+        theirs, took = case["paper"], case["seconds_of_all_steps"]
+        if not case["reached"]:
+            yield f"{name}: {took:.1f} s and {tables.memory(case['peak_bytes'])}; {_limits(case)}."
+        if took > theirs["seconds"]:
+            yield f"{name}: {took:.0f} s, the paper {theirs['seconds']:.0f} s."
+        for metric, difference in (case["difference"] or {}).items():
+            if difference is not None and (difference > 0 if metric in LOWER else difference < 0):
+                yield f"{name}: {metric} {case['scores'][metric]:.5g}, the paper {theirs['scores'][metric]:.5g}."
+
+
+def _limits(case: dict[str, Any]) -> str:
+    """What a run of the paper's was allowed, in words."""
+    room = case["bytes_allowed"]
+    parts = {
+        "s": case["seconds_allowed"],
+        "of memory": None if room is None else tables.memory(room),
+        "RMSE": case["rmse_allowed"],
+    }
+    return "allowed are " + ", ".join(f"{value} {unit}" for unit, value in parts.items() if value is not None)
 
 
 def behind_out_of_core(results: dict[str, Any]) -> Iterator[str]:

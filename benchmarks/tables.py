@@ -23,6 +23,13 @@ def peers(results: Results) -> Iterator[str]:
         yield table(head, rows)
         if judged := results["summary"].get(name):
             yield _verdict(metric, judged)
+    used = (
+        found["version"]
+        for entry in results["sets"].values()
+        for found in entry["peers"].values()
+        if found.get("curve")
+    )
+    yield f"Versions: {', '.join(dict.fromkeys(used))}. Each fit had {results['limit_seconds']:g} s."
 
 
 def _peer(name: str, metric: str, found: Results) -> list[object]:
@@ -101,32 +108,28 @@ def higgs_gap(results: Results) -> Iterator[str]:
 
 def paper_gpu(results: Results) -> Iterator[str]:
     """Runs by the paper's settings, beside the paper's own row."""
-    runs = results["runs"]
     rows = []
-    for run in runs.values() if isinstance(runs, dict) else runs:
-        theirs = run.get("paper", {})
-        scores = settings(run["scores"]) + (" (generated rows)" if run.get("generated") else "")
-        fit = f"{seconds(run['seconds_of_all_steps'])} (estimate)" if run.get("estimate") else seconds(run["seconds"])
-        own = [fit, memory(run.get("peak_bytes"))]
-        published = [
-            "" if run.get("generated") else settings(theirs.get("scores", {})),
-            seconds(theirs.get("seconds")),
-            memory(theirs.get("peak_bytes")),
-        ]
-        name = f"{run['data']}, {run['model']}"
-        rows.append([name, run.get("protocol"), f"{run['steps']:,}", scores, *own, *published])
-    head = (
-        "set, model",
-        "protocol",
-        "steps",
-        "scores",
-        "fit",
-        "memory",
-        "paper: scores",
-        "paper: time",
-        "paper: memory",
+    for case in results["runs"].values():
+        theirs, published = case["paper"], "" if case["generated"] else settings(case["paper"]["scores"])
+        took = seconds(case["seconds_of_all_steps"]) + (" (estimate)" if case["estimate"] else "")
+        rows.append(
+            [
+                f"{case['data']}, {case['model']}, {case['protocol']}",
+                f"{case['rows']:,}",
+                f"{case['steps']:,}",
+                "generated rows" if case["generated"] else settings(case["scores"]),
+                took,
+                memory(case["peak_bytes"]),
+                published,
+                seconds(theirs["seconds"]),
+                memory(theirs["peak_bytes"]),
+                "yes" if case["reached"] else "no",
+            ]
+        )
+    paper = ("paper: scores", "paper: time", "paper: memory")
+    yield table(
+        ("set, model, protocol", "rows", "steps", "scores", "time", "memory", *paper, "inside its limits"), rows
     )
-    yield table(head, rows)
 
 
 def gpu_real(results: Results) -> Iterator[str]:

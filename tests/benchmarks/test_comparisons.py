@@ -200,6 +200,17 @@ def test_the_first_choice_of_every_axis_is_the_default(script: Script) -> None:
     assert next(iter(ablations.AXES["features"])) == kernels.get("gaussian").feature_kinds[0]
 
 
+def test_a_setup_is_measured_once(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    ablations = script("ablations")
+    measured = []
+    monkeypatch.setattr(ablations, "measure", lambda setup, *rest: measured.append(setup) or [])
+    bench = ablations.Bench(ablations.QUICK)
+    for axis in ("averaging", "order", "momentum"):
+        for change in ablations.AXES[axis].values():
+            bench.curves(change)
+    assert len(measured) == len(ablations.BASES) * (1 + 3)  # the base and one change of each
+
+
 def test_a_slope_is_that_of_the_upper_half(script: Script) -> None:
     slope = script("scaling").slope
     assert slope([(x, 3 * x**1.5) for x in (1.0, 10.0, 100.0, 1000.0)]) == pytest.approx(1.5)

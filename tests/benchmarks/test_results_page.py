@@ -74,6 +74,21 @@ def test_who_is_ahead_is_computed(script: Script) -> None:
     assert len(list(behind.behind_higgs_gap({"variants": variants, "best_kernel": "kernel"}))) == 1
 
 
+def test_a_run_of_the_paper_stands_beside_its_row(script: Script) -> None:
+    case = {
+        "data": "hepc", "model": "krr", "protocol": "joker", "rows": 10, "steps": 5, "generated": False,
+        "estimate": True, "scores": {"rmse": 0.05}, "seconds_of_all_steps": 30.0, "peak_bytes": 10**9, "difference": {"rmse": 0.003},
+        "paper": {"scores": {"rmse": 0.047}, "seconds": 20.0, "peak_bytes": 10**9},
+        "seconds_allowed": 20.0, "bytes_allowed": None, "rmse_allowed": 0.0472, "reached": False,
+    }  # fmt: skip
+    (text,) = script("tables").paper_gpu({"runs": {"hepc krr joker": case}})
+    assert "30.0 s (estimate)" in text
+    said = list(script("behind").behind_paper_gpu({"runs": {"hepc krr joker": case}}))
+    assert len(said) == 3  # outside its limits, slower, and worse
+    kept = {**case, "reached": True, "seconds_of_all_steps": 10.0, "difference": {"rmse": -0.003}}
+    assert not list(script("behind").behind_paper_gpu({"runs": {"hepc krr joker": kept}}))
+
+
 def test_cells_of_a_table_stay_in_their_columns(script: Script) -> None:
     text = script("cells").table(("a", "b"), [["x|y", None], [1, 2.5]])
     assert [line.count("|") for line in text.splitlines()] == [3, 3, 3, 3]
