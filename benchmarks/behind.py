@@ -15,7 +15,7 @@ def behind_peers(results: dict[str, Any]) -> Iterator[str]:
     for name, judged in results["summary"].items():
         entry = results["sets"][name]
         for peer in judged["ahead_of_joker"]:
-            theirs, ours = (entry["peers"][who]["scores"][entry["metric"]] for who in (peer, judged["best_joker"]))
+            theirs, ours = (entry["peers"][who]["scores"][entry["metric"]] for who in (peer, "joker"))
             kind = "" if entry["peers"][peer]["kernel"] else " (no kernel method)"
             yield f"{name}: {peer}{kind} has {entry['metric']} {theirs:.4f}, joker {ours:.4f}."
         if not judged["fastest_kernel_method"].startswith("joker"):

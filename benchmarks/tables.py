@@ -117,7 +117,7 @@ def paper_gpu(results: Results) -> Iterator[str]:
                 f"{case['data']}, {case['model']}, {case['protocol']}",
                 f"{case['rows']:,}",
                 f"{case['steps']:,}",
-                "generated rows" if case["generated"] else settings(case["scores"]),
+                settings(case["scores"]) + (" (generated rows)" if case["generated"] else ""),
                 took,
                 memory(case["peak_bytes"]),
                 published,

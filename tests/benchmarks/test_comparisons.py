@@ -113,11 +113,11 @@ def test_the_best_kernel_method_and_who_is_ahead(script: Script) -> None:
     assert found["fastest_kernel_method"] == "SVR"
 
 
-def test_settings_named_by_hand_are_not_the_best_joker(script: Script) -> None:
+def test_variants_of_joker_are_not_judged(script: Script) -> None:
     peers = script("peers")
     entry = {"metric": "rmse", "peers": {"joker": pair(0.3, 9), peers.NAMED: pair(0.1, 1), "SVR": pair(0.2, 5)}}
     found = peers.summary({"set": entry})["set"]
-    assert (found["best_kernel_method"], found["best_joker"]) == ("SVR", "joker")
+    assert (found["best_kernel_method"], found["second_best_kernel_method"]) == ("SVR", "joker")
     assert found["ahead_of_joker"] == ["SVR"]
 
 
@@ -272,7 +272,7 @@ def test_pairs_are_written_one_after_the_other(
     assert found["SVC"]["scores"].keys() == {"accuracy", "auc"}
     assert len(found["SVC"]["curve"]) == 3
     assert "chosen" in found["joker"]
-    assert written["summary"]["higgs33k"]["best_joker"] == "joker"
+    assert {"joker", "SVC"} >= {written["summary"]["higgs33k"]["best_kernel_method"]}
     capsys.readouterr()
     peers.main(["--list", "--only", "mnist-10k", "--out", str(tmp_path)])
     assert "accuracy" in capsys.readouterr().out

@@ -77,7 +77,8 @@ def test_who_is_ahead_is_computed(script: Script) -> None:
 def test_a_run_of_the_paper_stands_beside_its_row(script: Script) -> None:
     case = {
         "data": "hepc", "model": "krr", "protocol": "joker", "rows": 10, "steps": 5, "generated": False,
-        "estimate": True, "scores": {"rmse": 0.05}, "seconds_of_all_steps": 30.0, "peak_bytes": 10**9, "difference": {"rmse": 0.003},
+        "estimate": True, "scores": {"rmse": 0.05}, "seconds_of_all_steps": 30.0, "peak_bytes": 10**9,
+        "difference": {"rmse": 0.003},
         "paper": {"scores": {"rmse": 0.047}, "seconds": 20.0, "peak_bytes": 10**9},
         "seconds_allowed": 20.0, "bytes_allowed": None, "rmse_allowed": 0.0472, "reached": False,
     }  # fmt: skip
