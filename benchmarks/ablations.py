@@ -244,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         axes[axis] = run_axis(axis, bench)
         print(f"{axis}: {axes[axis]['verdict']['verdict']}")
         entry = {
-            "machine": common.machine(sets.SEED),
+            "machine": common.machine(sets.SEED) | common.card(options.device),
             "plan": {"rows": plan.rows, "test": plan.test, "features": plan.features, "generated": plan.quick},
             "bases": [{"data": base.data, "share_of_median": round(base.share, 4), "lam": base.lam} for base in BASES],
             "axes": axes,

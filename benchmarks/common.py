@@ -84,6 +84,11 @@ def machine(seed: int) -> dict[str, Any]:
     }
 
 
+def card(device: str) -> dict[str, Any]:
+    """What a figure depends on beside the machine where it was measured on a card; nothing on the CPU."""
+    return {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda} if device == "cuda" else {}
+
+
 def _cpu_model() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []

@@ -260,8 +260,9 @@ def draw_objectives(results: dict[str, Any], folder: Path) -> Path:
 
 def draw_memory(results: dict[str, Any], folder: Path) -> Path:
     """Memory against the number of features, with what one m × m matrix would take."""
-    figure, axes = axes_of(len(results))
-    for axis, (device, found) in zip(axes, results.items(), strict=True):
+    shown = {device: found for device, found in results.items() if "m" in found["axes"]}
+    figure, axes = axes_of(max(1, len(shown)))
+    for axis, (device, found) in zip(axes, shown.items(), strict=False):
         points = [(p["m"], p["peak_bytes"] / 1e6) for p in found["axes"]["m"]["points"] if p["peak_bytes"]]
         m, memory = zip(*points, strict=True)
         axis.loglog(m, memory, "o-", color=COLORS[0], ms=4, label="joker")

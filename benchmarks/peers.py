@@ -1,6 +1,6 @@
 """joker against everyone else on the CPU: score, seconds and memory, one split and one machine for all.
 
-    python benchmarks/peers.py                          # an hour or more on two cores
+    python benchmarks/peers.py                          # two hours or more on two cores
     python benchmarks/peers.py --only kin40k            # one set; kin40k,SVR is one pair
     python benchmarks/peers.py --missing                # only pairs that have no result yet
     python benchmarks/peers.py --list                   # what there is to run, and what was
@@ -14,9 +14,9 @@ sixteenth, a quarter and all of the training rows, which makes its curve of scor
 at the rows that are stated. Peak memory is the growth of the resident set over what is held before the last fit.
 
 "joker" is joker.tune with its defaults, whose time counts, and what is judged; its variants are shown beside it. The
-peers' parameters are named here, common choices for these sets
-(torchkm tunes C itself, xRFM its number of rounds). joker's curve has its epochs as well. Results are written after
-every pair. torchkm, xrfm, falkon and scikit-learn-extra (EigenPro) are left out, with a note, where they are not there.
+peers' parameters are named here, common choices for these sets (torchkm tunes C itself, xRFM its number of rounds).
+joker's curve has its epochs as well. Results are written after every pair. torchkm, xrfm, falkon and scikit-learn-extra
+(EigenPro) are left out, with a note, where they are not there.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ that term dominates: for small sizes something else does, and the slope is small
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import time
@@ -152,6 +153,7 @@ def _steps(training: Training, steps: int) -> float:
 
 
 def _start(device: str) -> int | None:
+    gc.collect()  # what the last problem held, captured steps included
     if device != "cuda":
         return process.forget_peak()
     torch.cuda.empty_cache()
@@ -209,9 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for axis in axes(options.device, options.quick):
         if options.only in (None, axis.name):
             found[axis.name] = run(axis, options.device)
-    machine = common.machine(SEED)
-    if options.device == "cuda":
-        machine |= {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+    machine = common.machine(SEED) | common.card(options.device)
     entry = {"machine": machine, "axes": found, "seconds": round(time.perf_counter() - started, 1)}
     common.write_json(file, before | {options.device: entry})
 
