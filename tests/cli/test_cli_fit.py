@@ -1,5 +1,6 @@
 """``joker fit`` and ``tune``: the options are those of the library, and nothing is left but the model."""
 
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,21 @@ def test_a_passing_store_is_where_it_is_wanted(tmp_path: Path, table: Path, monk
     well("fit", table, *FIT, "--out", tmp_path / "m.joker", "-q", "--scratch", tmp_path / "scratch")
     assert [path.parent for path in seen] == [tmp_path, tmp_path / "scratch"]
     assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_a_dry_run_tells_of_memory_and_leaves_nothing(tmp_path: Path, table: Path) -> None:
+    fit = ("fit", table, "-t", "place", "--columns", "a,b,c", "-m", 30, "--dry-run")
+    shown = well(*fit, "--out", tmp_path / "m.joker")
+    assert "in all, at most" in shown.out
+    assert "300 rows of 3 inputs" in shown.out
+    plan = well(*fit, "--json", "--memory", "1GB").document
+    assert (plan["budget"], plan["block_size"]) == (10**9, 300)
+    assert 0 < plan["total"] <= 10**9
+    said = refused(*fit, "--memory", "1kB", "--scratch", tmp_path)
+    least = re.search(r"Use --memory (\d+)", said)
+    assert least
+    assert well(*fit, "--memory", least[1], "--json").document["total"] <= int(least[1])
+    assert files(tmp_path) == {"train.csv"}
 
 
 def test_tuning_writes_the_best_model(tmp_path: Path, table: Path) -> None:

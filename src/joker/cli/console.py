@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -37,6 +37,13 @@ class Telling:
         """Print how it went, which a reader may not care to know."""
         if self.as_json or not self.quiet:
             self.result(facts)
+
+    def plan(self, plan: Any) -> None:
+        """Print what the library plans to hold in memory."""
+        if self.as_json:
+            self.result({**asdict(plan), "total": plan.total})
+        else:
+            print(plan)
 
     def note(self, text: str) -> None:
         """Tell something on the way."""

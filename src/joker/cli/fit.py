@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +28,9 @@ Out = Annotated[
 def fit(
     data: Data,
     out: Out = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be held in memory and where, and end.")
+    ] = False,
     resume: Annotated[
         bool | None,
         typer.Option(
@@ -49,13 +52,15 @@ def fit(
     from joker.cli import learner
 
     settings = {**kernel.keywords, **solving.keywords, **place.keywords}
-    target = _target(out, data)
-    with (
-        checkpoint(target, resume, telling) as kept,
-        opened(data, reading, loss, settings, place, target, telling) as store,
-    ):
+    with ExitStack() as stack:
+        target = None if dry_run else _target(out, data)
+        kept = [] if target is None else [stack.enter_context(checkpoint(target, resume, telling))]
+        store = stack.enter_context(opened(data, reading, loss, settings, place, target, telling))
         model = learner.estimator(loss, str(store.task), store.classes, **settings)
-        model.set_params(callbacks=[kept, *progress(telling)]).fit(store)
+        if target is None:
+            telling.plan(model.plan(store))
+            return
+        model.set_params(callbacks=[*kept, *progress(telling)]).fit(store)
         model.save(target)
     telling.summary(facts_of(model, target))
 
