@@ -96,7 +96,7 @@ def plan_of_fit(
 ) -> Plan:
     """Return the plan of a fit; BudgetTooSmall where there is none within ``memory``."""
     budget, scratch = parameters.budget(model.memory), parameters.memory(model.memory, place)
-    room = dense_row_bytes(sizes.x)
+    room = 0 if budget is not None else dense_row_bytes(sizes.x)  # a plan counts what rows take
     blocks = parameters.block_sizes(model.block_size, sizes.n, room, scratch, budget is not None)
     return plan_fit(_layouts(model, sizes, lams, place, callbacks, scaling, blocks), budget, scratch)
 
