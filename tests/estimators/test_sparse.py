@@ -109,7 +109,7 @@ def wide(n: int, d: int, fill: float) -> tuple[Any, Array]:
 WIDE = [
     ((8_000, 5_000, 0.001), {"n_features": 20}),  # 160 MB if it were dense
     ((4_000, 5_000, 0.001), {"kernel": "linear", "block_size": 200}),  # 80 MB
-    ((400, 25_000, 0.0005), {"n_features": None, "block_size": 50, "dtype": "float32", "bandwidth": 1}),  # 40 MB
+    ((700, 12_000, 0.001), {"n_features": None, "block_size": 40, "dtype": "float32", "bandwidth": 1}),  # 34 MB
 ]
 
 
