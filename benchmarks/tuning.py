@@ -158,7 +158,7 @@ def run_all(plan: Plan, names: Sequence[str], path: Path) -> None:
     """Run the data sets named; each is written as soon as it is done, beside what the file has of the others."""
     for data in SETS:
         if data.name in names:
-            found = {"set": data.name, **run(data, split(data, plan), plan)}
+            found = {"set": data.name, "machine": common.machine(SEED), **run(data, split(data, plan), plan)}
             before = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
             runs = {one["set"]: one for one in (*before, found)}
             ordered = [runs[one.name] for one in SETS if one.name in runs]
