@@ -122,9 +122,10 @@ def copied_bytes(given: Any, checked: Any) -> int:
     """The bytes of the copy that checking the rows has made, where it has made one."""
     if isinstance(checked, Rows):
         return 0
-    before, after = (data.data if sp.issparse(data) else data for data in (as_array(given), checked))
+    before, after = (getattr(data, "data", None) if sp.issparse(data) else data for data in (as_array(given), checked))
     if isinstance(before, np.ndarray) and np.may_share_memory(before, after):
         return 0
+    assert after is not None  # a dictionary of keys has no such array, but it has become a CSR matrix
     return int(after.nbytes + (checked.indices.nbytes if sp.issparse(checked) else 0))
 
 
