@@ -51,7 +51,7 @@ def test_rows_are_held_out_where_none_are_given(labels) -> None:
     X, y, _, _ = labels
     model = joker.KernelLogistic(early_stopping=True, validation_fraction=0.2, random_state=0).fit(X, y)
     assert len(model.dual_coef_) == 120
-    assert len(model.history_[0]) == 7
+    assert len(model.history_[0]) == 8
     assert_allclose(np.mean(model.dual_coef_ > 0), np.mean(y == "up"), atol=0.01)  # stratified
 
 

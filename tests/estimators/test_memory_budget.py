@@ -168,6 +168,7 @@ def test_the_plan_is_that_of_the_fit() -> None:
         assert not hasattr(model, "n_features_in_")
         assert model.fit(X, labels).plan_ == plan
         assert model._machine.dtype == plan.dtype
+        assert model.history_[0]["plan"] == plan.facts
     assert plan.total == max(plan.at(time) for time in ("before the first step", plan.peak))
 
 

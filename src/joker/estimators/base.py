@@ -272,6 +272,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Become the model of the i-th λ, of the t columns that belong to it, with its history."""
         columns = slice(i * t, (i + 1) * t)
         self.history_ = [r.entry(columns, r.scores[i] if r.scores else None) for r in result.records]
+        self.history_[0]["plan"] = self.plan_.facts
         self.gap_ = result.record.entry(columns)["gap"]
         self.n_iter_ = max(1, math.ceil(result.record.epoch))
         return self._take(result.machine, lams, i, t)

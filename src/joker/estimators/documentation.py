@@ -98,7 +98,7 @@ history_ : list of dict
     For every epoch that was run: ``epoch``, ``seconds``, ``primal`` and ``dual`` (bounds on the optimum of the
     objective over λ, from above and below, all columns together), ``gap`` (relative, worst column),
     ``validation_score`` (of this λ, where rows are held out) and ``peak_bytes`` (the most memory held so far, by
-    torch on a card, else by the process).
+    torch on a card, else by the process). The first also has ``plan``, the numbers of ``plan_``.
 plan_ : Plan
     What the fit held in memory, as it was planned; ``print`` shows a table.
 stop_reason_ : str

@@ -134,6 +134,12 @@ class Plan:
         """The most bytes held at any time."""
         return self.at(self.peak)
 
+    @property
+    def facts(self) -> dict[str, int | str | None]:
+        """The plan as plain numbers and words, without its items."""
+        names = ("block_size", "part", "tile", "rows_place", "alpha_place", "scratch", "budget", "total")
+        return {name: getattr(self, name) for name in names}
+
     def __str__(self) -> str:
         lines = [(item.name, format_bytes(item.bytes), item.when) for item in self.items if item.bytes]
         most = self.peak if any(item.times for item in self.items) else ""
