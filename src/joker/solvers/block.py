@@ -36,6 +36,7 @@ HALVINGS = 10  # of a step whose model was poor
 NEAR = 0.1  # share of the distance to a barrier that a step must leave
 FEW = 6  # products of each column that come before a factorisation, or
 ALONE, KINKED = 96, 32  # of a single column, without a kink and with one; the more share it, the sooner it pays
+MEASURED = 512  # rows of the block for which that holds; of more a factorisation costs as many times more products
 CLAMPED = 0.1  # share of a model's decrease that a step clamped to the walls must keep
 WALLED, FREE = 0.5, 0.2  # shares of the target that a search may leave: without walls a smaller one costs little
 FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
@@ -293,6 +294,7 @@ class _Search:
         """Conjugate gradients, at first a few: columns that need more are brought near by a splitting."""
         # A kink is a wall in the middle of the box: met ever again, it leaves little to conjugate directions.
         limit, few = self.settings.max_products, max(FEW, (KINKED if box.kink else ALONE) // x.shape[1] ** 2)
+        few = few * max(MEASURED, len(x)) // MEASURED
         if limit <= few + STEPS:
             return minimise(self.K, h, g, x, box, tolerance, limit)
         first = minimise(self.K, h, g, x, box, tolerance, few)
