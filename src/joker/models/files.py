@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
+from joker.data.store.arrival import sync_folder
 from joker.errors import InvalidFile, InvalidParameter, MissingFile
 from joker.runtime import format_bytes
 
@@ -124,19 +125,7 @@ def _arriving_at(target: Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(target.parent)
 
 
 def _serialize(path: Path, text: str, tensors: Mapping[str, Tensor]) -> None:

@@ -49,8 +49,8 @@ def read_header(file: Any, name: str) -> Header:
 
 
 @dataclass(frozen=True, eq=False)
-class NpyArray(Array):
-    """The array of a .npy file."""
+class HeadedArray(Array):
+    """An array in NumPy's format, of which the header is read."""
 
     path: Path
     name: str
@@ -63,6 +63,11 @@ class NpyArray(Array):
     @property
     def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
         return self.header.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class NpyArray(HeadedArray):
+    """The array of a .npy file."""
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
         n = self.shape[0]

@@ -16,28 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.data.sources.archive import pick
-from joker.data.sources.arrays import Array, ArraySource, array_source
-from joker.data.sources.npy import Header, NpyArray, fill, read_header
+from joker.data.sources.arrays import ArraySource, array_source
+from joker.data.sources.npy import HeadedArray, Header, NpyArray, fill, read_header
 from joker.data.sources.wish import Wish
 from joker.errors import InvalidFile
 
 
 @dataclass(frozen=True, eq=False)
-class NpzArray(Array):
+class NpzArray(HeadedArray):
     """A member of a .npz file."""
 
-    path: Path
     member: str
-    name: str
-    header: Header
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.header.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        return self.header.dtype
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
         with _unzipping(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
@@ -93,7 +82,7 @@ def _members(path: Path) -> dict[str, NpzArray]:
             with archive.open(member) as file:
                 header = _header_or_none(file, f"{path}, array {name!r},")
             if header is not None:
-                found[name] = NpzArray(path, member, f"{path}, array {name!r},", header)
+                found[name] = NpzArray(path, f"{path}, array {name!r},", header, member)
     return found
 
 

@@ -38,7 +38,7 @@ def arriving_at(target: Path) -> Iterator[Path]:
             _lock(lock.fileno())
             yield folder
             os.replace(folder / WHOLE, target)
-        _sync(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         if error.errno not in FULL:
             raise
@@ -88,7 +88,7 @@ def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name last through a power cut, where the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
