@@ -553,4 +553,4 @@ def assert_close(found: np.ndarray, expected: list[Any]) -> None:
 
 def test_there_are_files_of_the_past() -> None:
     kept = {"ridge", "logistic_path", "svc_stored", "sparse_huber"}
-    assert {f"version1_{name}.joker" for name in kept} <= set(KEPT)
+    assert {*(f"version1_{name}.joker" for name in kept), "version2_widths.joker"} <= set(KEPT)

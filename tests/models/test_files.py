@@ -152,17 +152,16 @@ def test_another_safetensors_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(path, DOCUMENT, TENSORS, version=3)
     with monkeypatch.context() as newer:
-        newer.setattr(files, "VERSION", 2)
-        files.write(path, DOCUMENT, TENSORS)
+        newer.setattr(files, "VERSION", 3)
         files.read(path)
-    with pytest.raises(InvalidFile, match=r"newer joker \(format 2\); this one reads up to 1\. Upgrade joker\."):
+    with pytest.raises(InvalidFile, match=r"newer joker \(format 3\); this one reads up to 2\. Upgrade joker\."):
         files.read(path)
 
 
-def test_a_version_that_is_no_number_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "VERSION", "one")
-    files.write(path, DOCUMENT, TENSORS)
+def test_a_version_that_is_no_number_is_refused(path: Path) -> None:
+    files.write(path, DOCUMENT, TENSORS, version="one")
     with pytest.raises(InvalidFile, match="version of its format is no number"):
         files.read(path)
 

@@ -192,7 +192,11 @@ class Kernel:
     ] = "gaussian"
     bandwidth: Annotated[
         str,
-        typer.Option(metavar="SIGMA", help="A number, 'median' or 'paper'.", rich_help_panel=LEARNING),
+        typer.Option(
+            metavar="SIGMA",
+            help="A number, 'median', 'paper', or a list with a number for each input: 0.5,2,1.",
+            rich_help_panel=LEARNING,
+        ),
     ] = values.AUTO
     lam: Annotated[
         str,
@@ -207,7 +211,7 @@ class Kernel:
     @property
     def keywords(self) -> dict[str, Any]:
         """What an estimator calls them."""
-        bandwidth = values.number_or_word(self.bandwidth, "--bandwidth")
+        bandwidth = values.bandwidth(self.bandwidth)
         return {"kernel": self.kernel, "bandwidth": bandwidth, "lam": values.penalties(self.lam)}
 
 

@@ -70,6 +70,17 @@ def number_or_word(text: str, what: str) -> float | str:
     return number(text, what) if re.match(r"[-+.\d]", text) else text
 
 
+def bandwidth(text: str) -> float | str | list[float]:
+    """Read a bandwidth: a number, a rule, or a list with a number for each input.
+
+    >>> bandwidth("median"), bandwidth("0.5,2")
+    ('median', [0.5, 2.0])
+    """
+    if "," in text:
+        return [number(term.strip(), "--bandwidth") for term in text.split(",")]
+    return number_or_word(text, "--bandwidth")
+
+
 def numbers(text: str, what: str) -> float | list[float]:
     """Read a number, or several with commas in between."""
     values = [number(term.strip(), what) for term in text.split(",")]

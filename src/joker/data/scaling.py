@@ -21,6 +21,16 @@ class Scaling:
     mean: Tensor  # (d,)
     deviation: Tensor  # (d,), 0 where the input does not vary
 
+    @property
+    def moves(self) -> bool:
+        """Whether inputs are moved, so that what was 0 no longer is."""
+        return bool(self.mean.any())
+
+    def factor(self, dtype: torch.dtype) -> Tensor:  # (d,)
+        """What inputs are multiplied by: one over the deviation, 0 for an input that does not vary."""
+        deviation = self.deviation.to(dtype)
+        return torch.where(deviation >= torch.finfo(dtype).tiny, 1 / deviation, 0.0)
+
     @classmethod
     def of(cls, found: Moments) -> Scaling:
         """Return the figures of moments, if they are finite."""
@@ -102,6 +112,4 @@ class ScaledRows(Rows):
 
 def scaled(x: Rows, scaling: Scaling, dtype: torch.dtype) -> ScaledRows:
     """Return rows as z-scores by these figures, in ``dtype``."""
-    mean, deviation = scaling.mean.to(x.device, x.dtype), scaling.deviation.to(x.device, x.dtype)
-    varies = deviation >= torch.finfo(x.dtype).tiny
-    return ScaledRows(x, mean, torch.where(varies, 1 / deviation, 0.0), dtype)
+    return ScaledRows(x, scaling.mean.to(x.device, x.dtype), scaling.factor(x.dtype).to(x.device), dtype)

@@ -31,6 +31,7 @@ from joker.estimators.scoring import Judge, Scorer, scorer_of
 from joker.estimators.stored import check_stored, is_stored
 from joker.estimators.warm import Marks, Warm, seed_of
 from joker.estimators.watchers import watchers
+from joker.estimators.widths import scaling_by, widths_of
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
@@ -48,7 +49,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     lam: float | Sequence[float] = 1.0
     kernel: str | Kernel = "gaussian"
-    bandwidth: str | float = "auto"
+    bandwidth: str | float | Sequence[float] | NDArray[Any] = "auto"
     n_features: int | str | None = "auto"
     features: str = "auto"
     block_size: int | str = "auto"
@@ -164,11 +165,11 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             sample, held = sample.hold_out(parameters.fraction(self.validation_fraction), strata, seed)
         self._constant = parameters.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
-        self._standardize(sample)
+        self._measure(sample)
         sizes = Sizes.of(sample, given, held is not None, 0 if strata is None else self.classes_.itemsize)
         self.plan_ = plan_of_fit(self, sizes, lams, place, callbacks, self._scaling)
         training = self._training(sample, lams, seed, place)
-        self.bandwidth_ = training.kernel.bandwidth
+        self.__dict__.setdefault("bandwidth_", training.kernel.bandwidth)
         marks = Marks.of(sample, lams, training) if self.warm_start else None
         if before and marks:
             before.lead(training, marks)
@@ -194,7 +195,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _forget(self) -> Warm | None:
         """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
-        for name in ("path_", "mean_", "scale_", "schema_"):
+        for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_"):
             self.__dict__.pop(name, None)
         before = self.__dict__.pop("_warm", None)
         return before if parameters.flag("warm_start", self.warm_start) else None
@@ -246,12 +247,14 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     @property
     def _scaling(self) -> Scaling | None:
         """What inputs are moved and divided by, where they are."""
-        if not hasattr(self, "mean_"):
-            return None
-        return Scaling(torch.from_numpy(self.mean_), torch.from_numpy(self.scale_))
+        mean, deviation, bandwidth = (getattr(self, name, None) for name in ("mean_", "scale_", "bandwidth_"))
+        return scaling_by(mean, deviation, bandwidth)
 
-    def _standardize(self, sample: Sample) -> None:
-        """Take the figures of the rows to train on, in one pass."""
+    def _measure(self, sample: Sample) -> None:
+        """Take the figures of the rows to train on, in one pass, and bandwidths that are given for each input."""
+        widths = widths_of(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
+        if widths is not None:
+            self.bandwidth_ = widths
         if parameters.flag("standardize", self.standardize):
             found = figures_of(sample.x, sample.w)
             self.mean_, self.scale_ = found.mean.numpy(), found.deviation.numpy()

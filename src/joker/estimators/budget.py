@@ -23,6 +23,7 @@ from joker.estimators.inputs import FLOATS, Part, as_array, copied_bytes, dense_
 from joker.estimators.sample import Sample
 from joker.estimators.sketch import sketch_of, whole_of
 from joker.estimators.watchers import watchers
+from joker.estimators.widths import scaling_by, widths_of
 from joker.features.constant import WithConstant as FeaturesWithConstant
 from joker.kernels.constant import WithConstant as KernelWithConstant
 from joker.models import Machine
@@ -299,8 +300,9 @@ def plan_without_fit(model: KernelEstimator, X: Any, y: Any) -> Plan:
     part = Part(x, np.broadcast_to(np.intp(0), (n - held,))) if held and not isinstance(x, Rows) else x
     t, target, label = _targets_of(model, X.y if y is None and isinstance(X, Store) else y, place)
     sizes = Sizes(part, n - held, t, target, n, held, scored, copied=copied_bytes(X, x), label=label)
-    scaling = Scaling(torch.zeros(d), torch.ones(d)) if model.standardize else None
-    return plan_of_fit(model, sizes, lams, place, callbacks, scaling)
+    widths = widths_of(model.bandwidth, kernels.get(model.kernel), d)
+    figures = np.ones(d) if model.standardize else None
+    return plan_of_fit(model, sizes, lams, place, callbacks, scaling_by(figures, figures, widths))
 
 
 def _targets_of(model: KernelEstimator, y: Any, place: torch.device) -> tuple[int, int, int]:

@@ -12,9 +12,10 @@ lam : float or sequence of float
 kernel : str or Kernel
     ``"gaussian"``, ``"laplacian"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"cauchy"``,
     ``"linear"``, ``"polynomial"``, or a kernel of :mod:`joker.kernels` or of your own.
-bandwidth : {"auto", "median", "paper"} or float
+bandwidth : {"auto", "median", "paper"}, float or array of shape (d,)
     The kernel's length scale σ, or a rule that reads it off the distinct rows of positive weight; 1 where
-    there is only one such row. ``"auto"`` keeps that of a Kernel object and is ``"median"`` for a name.
+    there is only one such row. ``"auto"`` keeps that of a Kernel object and is ``"median"`` for a name. An array
+    has a bandwidth for each input, which is divided by it: a small one makes an input count, a large one forgets it.
 n_features : int, None or "auto"
     The number of random features; None is the kernel itself. ``"auto"`` is the kernel itself up to
     50,000 rows and 4,000 features beyond, or wherever ``features`` names a kind; the linear kernel is its own map, with
@@ -87,8 +88,10 @@ intercept_ : float or ndarray of shape (t,)
     The intercept; 0 without one.
 mean_, scale_ : ndarray of shape (d,)
     With ``standardize`` the mean and the deviation of each input; a deviation of 0 marks one that does not vary.
-lam_, bandwidth_ : float
-    λ and σ of the model.
+lam_ : float
+    λ of the model.
+bandwidth_ : float or ndarray of shape (d,)
+    σ of the model, or that of each input.
 gap_ : float
     The relative duality gap of the model's worst column: how far at most, as a share of the
     objective, from the best there is.

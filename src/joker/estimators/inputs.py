@@ -27,6 +27,7 @@ from joker.data import (
 from joker.runtime import Upload, free_bytes, parse_device
 
 HALF = 0.5  # of what is free on a card: larger X stays on the host and is copied block by block
+AT_ONCE = 2**18  # entries of a sparse matrix that are divided in one go
 FLOATS = [np.float64, np.float32]
 # Types that are kept as they are and cast as rows are handed out; what is none of them becomes the first.
 KEPT = [*FLOATS, np.float16, np.uint8, np.int16]
@@ -76,9 +77,12 @@ def rows_of(
     """Rows of a checked array or CSR matrix, or of a part of it, to be handed out in ``dtype``.
 
     With ``copy`` what becomes of the user's data does not change them; else they are views where that is possible.
-    With ``scaling`` they are z-scores, made in float64 where the data are that. With ``host`` dense rows stay in the
-    memory of the host even where a card has room for them.
+    With ``scaling`` inputs are z-scores, or divided by their bandwidths, in float64 where the data are that; sparse
+    rows stay sparse where they are only divided. With ``host`` dense rows stay in the memory of the host even where
+    a card has room for them.
     """
+    if scaling is not None and not scaling.moves and is_sparse(x):
+        return rows_of(_divided(x, scaling, dtype), dtype, device, copy=copy)
     if scaling is not None:
         wide = torch.float64 if stored_type(x) == np.float64 else dtype
         return scaled(rows_of(x, wide, device, copy=copy, host=host), scaling, dtype)
@@ -89,6 +93,11 @@ def rows_of(
     if isinstance(x, StoreRows):
         return _dense(x.array(slice(None)), dtype, device, False, host) if copy else x.like(dtype, device)
     return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy, host)
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether data are a CSR matrix, or a part of one."""
+    return bool(sp.issparse(x.whole if isinstance(x, Part) else x))
 
 
 def parts_of(x: Any) -> tuple[Any, ...]:
@@ -155,6 +164,18 @@ def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool
 def _sparse(x: Any, dtype: torch.dtype, device: torch.device, copy: bool) -> Rows:
     starts, columns, values = (_tensor(part).to(device, copy=copy) for part in (x.indptr, x.indices, x.data))
     return sparse_rows(starts, columns, values.to(dtype), x.shape[1])
+
+
+def _divided(x: Any, scaling: Scaling, dtype: torch.dtype) -> Any:
+    """A CSR matrix, or a part of one, with each column divided: its places are those of the original."""
+    if isinstance(x, Part):
+        return Part(_divided(x.whole, scaling, dtype), x.rows)
+    factor = scaling.factor(torch.float64).numpy()
+    values = np.empty(len(x.data), dtype=str(dtype).removeprefix("torch."))
+    for start in range(0, len(values), AT_ONCE):
+        few = slice(start, start + AT_ONCE)
+        values[few] = x.data[few] * factor[x.indices[few]]
+    return sp.csr_array((values, x.indices, x.indptr), shape=x.shape)
 
 
 def _tensor(x: NDArray[Any]) -> Tensor:

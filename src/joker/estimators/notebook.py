@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 from joker import kernels
@@ -53,7 +54,7 @@ def _facts(model: KernelEstimator) -> dict[str, str]:
     return {
         "loss": _words(model._loss()),
         "kernel": _words(kernel, but="bandwidth"),
-        **({"bandwidth σ": f"{model.bandwidth_:.4g}"} if kernel.has_bandwidth else {}),
+        **({"bandwidth σ": _widths(model.bandwidth_)} if kernel.has_bandwidth else {}),
         "λ": f"{model.lam_:.4g}{chosen}",
         **_size(model),
         "epochs": f"{model.n_iter_}",
@@ -61,6 +62,12 @@ def _facts(model: KernelEstimator) -> dict[str, str]:
         "stopped": model.stop_reason_,
         "seconds": f"{model.history_[-1]['seconds']:.2g}",
     }
+
+
+def _widths(bandwidth: Any) -> str:
+    if not np.ndim(bandwidth):
+        return f"{bandwidth:.4g}"
+    return f"{np.min(bandwidth):.4g} to {np.max(bandwidth):.4g}, one for each input"
 
 
 def _size(model: KernelEstimator) -> dict[str, str]:

@@ -116,7 +116,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def sigma(
-    rule: str | float,
+    rule: Any,
     given: str | Kernel,
     kernel: Kernel,
     x: Rows,  # (n, d)
@@ -126,8 +126,11 @@ def sigma(
     """Return the bandwidth that ``rule`` gives on the distinct rows that count.
 
     So a row of weight 2 is the same as the row twice, and a row of weight 0 as none. Rows
-    that do not differ at all say nothing of a bandwidth; it is then 1.
+    that do not differ at all say nothing of a bandwidth; it is then 1. So it is where inputs are
+    divided by bandwidths of their own.
     """
+    if np.ndim(rule):
+        return 1.0
     if isinstance(rule, str) and rule == AUTO:
         if isinstance(given, Kernel):
             return given.bandwidth

@@ -97,7 +97,7 @@ def save(estimator: KernelEstimator, path: AnyPath, *, store_features: bool = Fa
         **_path_document(estimator),
         **({"schema": estimator.schema_.to_json()} if hasattr(estimator, "schema_") else {}),
     }
-    files.write(path, document, tensors)
+    files.write(path, document, tensors, version=2 if np.ndim(estimator.bandwidth_) else 1)
 
 
 def load(
@@ -276,6 +276,8 @@ def _check(model: KernelEstimator, machine: Machine) -> None:
     classes = getattr(model, "classes_", ())
     if machine.n_inputs != inputs or (names is not None and len(names) != inputs):
         raise InvalidFile(f"the model must have the {inputs} inputs it was fitted on; it has {machine.n_inputs}")
+    if np.ndim(model.bandwidth_) and (np.shape(model.bandwidth_) != (inputs,) or not np.all(model.bandwidth_ > 0)):
+        raise InvalidFile(f"there must be a positive bandwidth for each of {inputs} inputs; got {model.bandwidth_}")
     if np.shape(model._offset) != (t,) or not np.all(np.isfinite(model._offset)):
         raise InvalidFile(f"there must be a finite offset for each of {t} columns; got {model._offset}")
     if is_classifier(model) and t != (1 if len(classes) == 2 else len(classes)):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from joker.data import HostRows, Rows, ScaledRows, Scaling, SparseRows, StoreRows, TensorRows
-from joker.estimators.inputs import Part, stored_type
+from joker.estimators.inputs import Part, is_sparse, stored_type
 from joker.runtime import Upload
 
 _CPU = torch.device("cpu")
@@ -22,7 +22,7 @@ def sketch_of(
 
     With ``host`` they are those that stay in the memory of the host while a card computes.
     """
-    if scaling is not None:
+    if scaling is not None and (scaling.moves or not is_sparse(x)):
         wide = torch.float64 if stored_type(x) == np.float64 else dtype
         below = sketch_of(x, wide, device, copy=copy, host=host, scaling=None)
         return ScaledRows(below, scaling.mean, scaling.mean, dtype)

@@ -25,7 +25,7 @@ from joker.errors import InvalidFile, InvalidParameter, MissingFile
 from joker.runtime import format_bytes
 
 FORMAT = "joker"
-VERSION = 1  # raised when a reader that does not know of the change would predict something else
+VERSION = 2  # the newest; raised when a reader that does not know of the change would predict something else
 KEY = "joker"  # of the safetensors metadata
 PREFIX = 8  # bytes that hold the length of the header
 MOST_HEADER = 100_000_000  # bytes; the limit of safetensors itself
@@ -37,7 +37,7 @@ AnyPath = str | os.PathLike[str]
 Document = dict[str, Any]
 
 
-def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tensor], *, version: int = 1) -> None:
     """Write a file that is there either whole or not at all; one of that name is replaced.
 
     Parameters
@@ -48,9 +48,11 @@ def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tens
         What JSON can hold.
     tensors : mapping
         Tensors by name, on any device.
+    version : int
+        The lowest version of the format that can hold it: 2 has bandwidths of each input.
     """
     target = _target(path)
-    text = json.dumps({"format": FORMAT, "version": VERSION, "sha256": UNSEALED, **document}, allow_nan=False)
+    text = json.dumps({"format": FORMAT, "version": version, "sha256": UNSEALED, **document}, allow_nan=False)
     if len(text) > MOST_HEADER // 2:  # the header holds the text with its quotes escaped
         raise InvalidFile(
             f"what a file keeps beside its tensors must take at most {format_bytes(MOST_HEADER // 2)}; this model has "
