@@ -119,7 +119,7 @@ def test_the_kernel_is_its_twin_in_the_interpreter() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize(("b", "t"), [(512, 1), (511, 3), (1024, 1)])
+@pytest.mark.parametrize(("b", "t"), [(512, 1), (511, 3), (1024, 1), (126, 2), (37, 15)])
 def test_the_kernel_is_its_twin_on_a_card(name: str, b: int, t: int) -> None:
     K, f, a, problem = block(LOSSES[name], b, [2.0**-k for k in range(t)], torch.float32)
     y, scaled = problem.take(slice(None))

@@ -78,3 +78,18 @@ def test_rows_are_laid_out_for_the_kernels():
 
 def test_round_up():
     assert [round_up(n, 4) for n in (0, 1, 4, 5)] == [0, 4, 4, 8]
+
+
+def test_triton_wakes_beside_other_work_and_fails_in_silence(monkeypatch):
+    called = []
+
+    def fail(device):
+        called.append(device)
+        raise OSError("no C compiler")
+
+    monkeypatch.setattr(dispatch, "capability", lambda device: (9, 0))
+    monkeypatch.setattr(dispatch, "_launch_one", fail)
+    for name in ("cpu", "cuda"):
+        with dispatch.starting(torch.device(name)):
+            pass
+    assert called == [torch.device("cuda")]

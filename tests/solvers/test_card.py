@@ -66,7 +66,7 @@ def test_mixed_precision_does_not_move_the_solution(loss: str) -> None:
     mixed, plain = (descent(loss, "cuda", 8_192, mixed=low, max_epochs=30) for low in (True, False))
     assert not mixed.state.exact
     of_mixed, of_plain = mixed.run(), plain.run()
-    torch.testing.assert_close(of_mixed.gap.dual, of_plain.gap.dual, rtol=1e-4, atol=0)
+    torch.testing.assert_close(of_mixed.gap.dual, of_plain.gap.dual, rtol=5e-4, atol=0)  # a fiftieth of the gap
     assert of_mixed.relative_gap < 1.2 * of_plain.relative_gap + 1e-4
 
 

@@ -12,6 +12,7 @@ import torch
 from joker.errors import InvalidParameter, UnknownName
 from joker.features import fourier, identity, orthogonal, structured, tensor_sketch
 from joker.features.base import Blank, Draw, FeatureKernel, FeatureMap
+from joker.ops.dispatch import starting
 from joker.runtime import generator
 
 __all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "draw", "outline"]
@@ -86,7 +87,8 @@ def draw(
     """
     kind = _suitable(kernel, kind)
     _check_number(m)
-    drawn = KINDS[kind].draw(kernel, d, m, generator(seed, "features"))
+    with starting(torch.device(device)):
+        drawn = KINDS[kind].draw(kernel, d, m, generator(seed, "features"))
     return replace(drawn, origin=Draw(kernel, kind, d, int(m), seed)).to(dtype, device)
 
 

@@ -48,6 +48,11 @@ class Layout:
         return self.width // self.group
 
     @property
+    def pack(self) -> int:
+        """Rows of a vector that a thread waits for at once."""
+        return min(4, max(1, self.width // (THREADS * self.warps)))
+
+    @property
     def held(self) -> bool:
         """Whether a program can keep its rows of K in registers, to read them only once."""
         return self.rows * self.width <= HELD * THREADS * self.warps
@@ -88,7 +93,7 @@ def solve(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return x (b, t), and for each column the change of J, its part without ½ s·K s, the outcome and the products."""
     from joker.ops.fused.block_search import solve_block
-    from joker.ops.fused.free_set import APART
+    from joker.ops.fused.free_set import WORDS
 
     b, t = a.shape
     shape = layout(b, t, multiprocessors(K.device))
@@ -96,16 +101,16 @@ def solve(
     x = torch.empty_like(a)
     change, linear = torch.empty(2, t, dtype=torch.float64, device=a.device)
     outcome, products = torch.empty(2, t, dtype=torch.int64, device=a.device)
-    work, arrived = K.new_empty(t, 2 * B), torch.zeros(t, APART.value, dtype=torch.int32, device=K.device)
+    work = torch.zeros(t, 2 * WORDS.value * B, dtype=torch.int64, device=K.device)
     launch = solve_block[(group * shape.lanes,)]
     with on_device(K.device):
         launch(
             K, f.contiguous(), a.contiguous(), y, c, dual.parameters,
-            x, change, linear, outcome, products, work, arrived,
+            x, change, linear, outcome, products, work,
             tol, torch.finfo(K.dtype).eps, max_products, max_models, b, t,
             K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
             KIND=FORMS[dual.form], MARGIN=dual.margin, KINK=dual.kinked,
             B=B, ROWS=shape.rows, TILE=shape.rows if shape.held else TILE, GROUP=group, LANES=shape.lanes,
-            HELD=shape.held, num_warps=shape.warps, maxnreg=shape.registers,
+            HELD=shape.held, PACK=shape.pack, num_warps=shape.warps, maxnreg=shape.registers,
         )  # fmt: skip
     return x, change, linear, outcome, products

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
+from threading import Thread
 
 import torch
 from torch import Tensor
@@ -47,6 +50,25 @@ def has_triton(device: torch.device) -> bool:
         )
         return False
     return True
+
+
+@contextmanager
+def starting(device: torch.device) -> Iterator[None]:
+    """Wake Triton, which takes most of a second the first time, beside what is done meanwhile."""
+    if device.type != "cuda" or torch.version.hip is not None or capability(device) < OLDEST:
+        yield
+        return
+
+    def wake() -> None:
+        with suppress(Exception):  # `has_triton` meets it again, and speaks of it
+            _launch_one(device)
+
+    beside = Thread(target=wake, daemon=True)
+    beside.start()
+    try:
+        yield
+    finally:
+        beside.join()
 
 
 def _launch_one(device: torch.device) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from joker.data import Rows, TensorRows
 from joker.ops.dispatch import round_up
 from joker.ops.low_precision import low_gram, rounds
+from joker.ops.narrow import times, transposed_times
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
 from joker.solvers.block import BlockResult
 from joker.solvers.footprint import look_bytes
@@ -236,7 +237,7 @@ class FeatureState(State):
     def _open_whole(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The features of a block, K and f."""
         psi, K = self._features_and_gram(self.parts[0], x)
-        return psi, (K, _times(psi, self.image))
+        return psi, (K, times(psi, self.image))
 
     def _open_parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """K and f, with the features of one part at a time in one room: new room for each would tear memory apart."""
@@ -249,7 +250,7 @@ class FeatureState(State):
             else:
                 psi, more = self._features_and_gram(part, x)
                 K += more
-            f += _times(psi, self.image[part.at])
+            f += times(psi, self.image[part.at])
         return K, f
 
     def _features_and_gram(self, part: Part, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -267,12 +268,12 @@ class FeatureState(State):
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         if len(self.parts) == 1:
-            return _transposed_times(block.inside, move)
+            return transposed_times(block.inside, move)
         change = move.new_empty(self.image.shape)
         room = move.new_empty(len(move), self.size)
         for part in self.parts:
             psi = part.features.fill(block.inside, room[:, : part.features.n_features])
-            change[part.at] = _transposed_times(psi, move)
+            change[part.at] = transposed_times(psi, move)
         return change
 
     def image_of(self, alpha: Tensor) -> Tensor:
@@ -296,13 +297,3 @@ class FeatureState(State):
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
         budget = max(tile_bytes(self.budget, self.x.device), min(row_bytes, self.budget))
         return tiles(len(self.x), row_bytes, budget, "features")
-
-
-def _times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
-    """Ψ v; as (vᵀ Ψᵀ)ᵀ cuBLAS takes a third of the time for two columns, and no more for others."""
-    return (v.T @ psi.T).T.contiguous() if psi.is_cuda and v.shape[1] > 1 else psi @ v
-
-
-def _transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t) -> (m, t)
-    """Ψᵀ v, in the same way."""
-    return (v.T @ psi).T if psi.is_cuda and v.shape[1] > 1 else psi.T @ v

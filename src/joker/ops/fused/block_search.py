@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from joker.ops.fused.free_set import APART, dot, face, minimise, read, times
+from joker.ops.fused.free_set import WORDS, dot, face, minimise, read, times
 
 QUADRATIC = tl.constexpr(0)  # dual(u) = ½ p0 u² + p1 u
 ENTROPY = tl.constexpr(1)  # dual(u) = u log u + (1 − u) log(1 − u)
@@ -111,11 +111,12 @@ def _start(u, toward, p0, eps, KIND: tl.constexpr):
 def solve_block(
     K, f, a, y, c, parameters,  # (b, b), (b, t), (b, t), (b, t), (b, t), (5, t): p0, p1, lower, upper, kink
     x_out, change_out, linear_out, outcome_out, products_out,  # (b, t), (t,), (t,), (t,), (t,)
-    work, arrived,  # (t, 2B), (t, APART) zeros
+    work,  # (t, 2, WORDS, B) zeros of 8 bytes
     tol, eps, limit, models, b, t, k_row, y_row, y_column, c_row, c_column,
     KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
     B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, LANES: tl.constexpr,
     HELD: tl.constexpr,  # whether a program keeps its rows of K: then they are one tile
+    PACK: tl.constexpr,  # rows of a vector that a thread waits for at once: no more than it has
 ):  # fmt: skip
     """Lower the dual objective of each column over the block; LANES groups share the columns."""
     part = tl.program_id(0) % GROUP
@@ -123,8 +124,8 @@ def solve_block(
     while column < t:
         _solve_column(
             K, f, a, y, c, parameters, x_out, change_out, linear_out, outcome_out, products_out,
-            work + column * 2 * B, arrived + column * APART, tol, eps, limit, models, b, t, k_row,
-            y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD,
+            work + column * 2 * WORDS * B, tol, eps, limit, models, b, t, k_row,
+            y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
         )  # fmt: skip
         column += LANES
 
@@ -132,9 +133,10 @@ def solve_block(
 @triton.jit
 def _solve_column(
     K, f_in, a_in, y_in, c_in, parameters, x_out, change_out, linear_out, outcome_out, products_out,
-    work, arrived, tol, eps, limit, models, b, t, k_row, y_row, y_column, c_row, c_column, column, part,
+    work, tol, eps, limit, models, b, t, k_row, y_row, y_column, c_row, c_column, column, part,
     KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
     B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, HELD: tl.constexpr,
+    PACK: tl.constexpr,
 ):  # fmt: skip
     own = K
     if HELD:
@@ -179,7 +181,7 @@ def _solve_column(
         toward = sign * (-f - tilt)
         x = tl.minimum(tl.maximum(sign * divisor * _start(x * to_own, toward, p0, eps, KIND), low), high)
         s = x - a
-        Ks, turn = times(K, own, s, part, work, arrived, turn, b, k_row, B, ROWS, TILE, GROUP, HELD)
+        Ks, turn = times(K, own, s, part, work, turn, b, k_row, B, ROWS, TILE, GROUP, HELD, PACK)
         products += 1
         leap = c.to(tl.float64) * (_value(x * to_own, p0, KIND) - _value(a * to_own, p0, KIND)) + (tilt * s).to(
             tl.float64
@@ -215,7 +217,7 @@ def _solve_column(
             tolerance = tl.maximum(tolerance, FORCING * norm)
         new, Kd, used, turn = minimise(
             K, own, x, gradient, h, near_low, near_high, kink, tolerance, limit, 1 / (diagonal + h), eps * largest, tiny,
-            part, work, arrived, turn, b, k_row, KINK, B, ROWS, TILE, GROUP, HELD,
+            part, work, turn, b, k_row, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
         )  # fmt: skip
         products += used
         d = tl.minimum(tl.maximum(new, low), high) - x

@@ -1,0 +1,71 @@
+"""Products of features with a few columns: Ψ v and Ψᵀ v."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from joker.ops.dispatch import OFFSETS, fuses, round_up
+from joker.runtime import multiprocessors, on_device
+
+ROWS, STEP = 64, 64  # of a tile of Ψ in Ψ v
+WIDTH, DEPTH = 128, 16  # of a tile of Ψᵀ in Ψᵀ v
+NARROWEST, WIDEST = 16, 64  # columns: tensor cores have no fewer, and for more the library's own products are as good
+TOGETHER = 2  # programs on a multiprocessor
+
+
+def times(
+    psi: Tensor,  # (b, m)
+    v: Tensor,  # (m, t)
+) -> Tensor:  # (b, t)
+    """Return Ψ v."""
+    return launch_times(psi, v) if _fused(psi, v) else psi @ v
+
+
+def transposed_times(
+    psi: Tensor,  # (b, m)
+    v: Tensor,  # (b, t)
+) -> Tensor:  # (m, t)
+    """Return Ψᵀ v."""
+    return launch_transposed_times(psi, v) if _fused(psi, v) else psi.T @ v
+
+
+def _fused(psi: Tensor, v: Tensor) -> bool:
+    small = v.numel() < OFFSETS and psi.shape[1] * v.shape[1] < OFFSETS
+    return 1 < v.shape[1] <= WIDEST and psi.stride(1) == 1 and small and psi.numel() > 0 and fuses(psi, v)
+
+
+def launch_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
+    """Run the fused form of `times`: parts of the sum, which are added in a fixed order."""
+    from joker.ops.fused.narrow import product_kernel
+
+    (b, m), t = psi.shape, v.shape[1]
+    tiles = math.ceil(b / ROWS)
+    share = round_up(math.ceil(m / max(1, TOGETHER * multiprocessors(psi.device) // tiles)), STEP)
+    parts = psi.new_empty(math.ceil(m / share), b, t)
+    with on_device(psi.device):
+        product_kernel[(tiles, len(parts))](
+            *(psi, v.contiguous(), parts, b, m, t, share, psi.stride(0)),
+            **{"ROWS": ROWS, "STEP": STEP, "T": _width(t), "num_warps": 4, "num_stages": 3},
+        )
+    return parts.sum(0)
+
+
+def launch_transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t) -> (m, t)
+    """Run the fused form of `transposed_times`."""
+    from joker.ops.fused.narrow import transposed_kernel
+
+    (b, m), t = psi.shape, v.shape[1]
+    out = psi.new_empty(m, t)
+    with on_device(psi.device):
+        transposed_kernel[(math.ceil(m / WIDTH),)](
+            *(psi, v.contiguous(), out, b, m, t, psi.stride(0)),
+            **{"WIDTH": WIDTH, "STEP": DEPTH, "T": _width(t), "num_warps": 8, "num_stages": 4},
+        )
+    return out
+
+
+def _width(t: int) -> int:
+    """The columns of a tile: a power of two."""
+    return max(NARROWEST, 1 << (t - 1).bit_length())
