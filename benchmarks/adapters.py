@@ -220,7 +220,10 @@ class Joker:
         """What was chosen, and how far the fit went."""
         inner = self.inner
         kernel = inner.kernel if isinstance(inner.kernel, str) else inner.kernel.name
-        chosen = {"kernel": kernel, "bandwidth": float(f"{inner.bandwidth_:.4g}"), "lam": float(f"{inner.lam_:.4g}")}
+        sigma = float(np.min(inner.bandwidth_))  # of the input that counts most, where each has its own
+        chosen = {"kernel": kernel, "bandwidth": float(f"{sigma:.4g}"), "lam": float(f"{inner.lam_:.4g}")}
+        if np.ndim(inner.bandwidth_):
+            chosen["widest"] = float(f"{np.max(inner.bandwidth_):.4g}")
         return {"chosen": chosen, "gap": float(f"{inner.gap_:.3g}")}
 
     def _watcher(self) -> Any:

@@ -143,8 +143,10 @@ def run(data: DataSet, parts: Split, plan: Plan) -> dict[str, Any]:
 
 
 def settings(model: Any) -> dict[str, Any]:
-    """What was chosen."""
-    return {"kernel": model.kernel, "bandwidth": rounded(model.bandwidth_), "lam": rounded(model.lam_)}
+    """What was chosen; where each input has its own bandwidth, that of the one that counts most, and the widest."""
+    widths = {"widest": rounded(float(np.max(model.bandwidth_)))} if np.ndim(model.bandwidth_) else {}
+    narrowest = float(np.min(model.bandwidth_))
+    return {"kernel": model.kernel, "bandwidth": rounded(narrowest), **widths, "lam": rounded(model.lam_)}
 
 
 def rounded(value: Any) -> Any:
@@ -219,9 +221,9 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 
 def curves(run: dict[str, Any]) -> dict[tuple[int, int, str], list[tuple[float, float]]]:
-    """The share of the median and the loss of each candidate, for each stage and kernel."""
+    """The share of the median and the loss of each candidate, for each stage and kernel, with inputs weighted alike."""
     best: dict[tuple[int, int, str, float], float] = {}
-    for trial in run["trials"]:
+    for trial in (trial for trial in run["trials"] if not trial.get("relevance")):  # others have another median
         key = (trial["stage"], trial["rows"], trial["kernel"], trial["bandwidth"])
         best[key] = min(trial["loss"], best.get(key, np.inf))
     found: dict[tuple[int, int, str], list[tuple[float, float]]] = {}

@@ -346,6 +346,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bandwidths": 1.0}, InvalidParameter, "bandwidths must be"),
     ({"lam": 0.0}, InvalidParameter, "lam must be a positive"),
     ({"lam": []}, InvalidParameter, "lam must be a positive"),
+    ({"relevance": "some"}, InvalidParameter, "relevance must be 'auto', True or False"),
     ({"rows": 3}, InvalidParameter, "rows must be a whole number of at least 10"),
     ({"rows": []}, InvalidParameter, "rows must be a whole number"),
     ({"rows": [100.5]}, InvalidParameter, "rows must be a whole number"),

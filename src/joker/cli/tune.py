@@ -39,6 +39,14 @@ class Searching:
         str | None,
         typer.Option(metavar="LAM", help="λ to try, and no others; as in `joker fit`.", rich_help_panel=SEARCH),
     ] = None
+    relevance: Annotated[
+        bool | None,
+        typer.Option(
+            "--relevance/--no-relevance",
+            help="Weigh inputs by how much they matter, always or never; by default where that does better.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None
     sample: Annotated[
         int,
         typer.Option(
@@ -61,6 +69,7 @@ class Searching:
             "kernels": values.names(self.kernels),
             "bandwidths": bandwidths or None,
             "lam": None if self.lam is None else values.penalties(self.lam),
+            "relevance": self.relevance,
             "max_time": self.search_time,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -105,7 +114,8 @@ def tune(
             found.estimator.save(out)
     trials = found.table if telling.as_json else len(found.table)
     facts = facts_of(found.estimator, out)
-    telling.result({**facts, "score_of_trial": found.best["score"], "trials": trials})
+    chosen = {"relevance": found.best["relevance"], "score_of_trial": found.best["score"]}
+    telling.result({**facts, **chosen, "trials": trials})
 
 
 class Closing(Callback):

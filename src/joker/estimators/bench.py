@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -21,9 +22,11 @@ from joker.errors import InvalidData
 from joker.estimators import parameters
 from joker.estimators.base import KernelEstimator
 from joker.estimators.inputs import dense_row_bytes, figures_of, pick, rows_of, stored_type
+from joker.estimators.relevance import Relevance, importance, most_rows
 from joker.estimators.scoring import score_path
 from joker.estimators.search import OCTAVES, Candidate, Family, Trial
 from joker.estimators.splits import Split, make_splits
+from joker.estimators.widths import divided
 from joker.kernels import Kernel
 
 LEAST_ROWS = 10
@@ -55,6 +58,8 @@ class Bench:
         The figures of all rows, where inputs are to be standardised.
     tell : callable, optional
         Gets each trial as an entry of the table.
+    out_of_time : callable
+        Whether the search has to end: then the relevance of inputs is not looked at.
     """
 
     estimator: KernelEstimator
@@ -66,22 +71,55 @@ class Bench:
     unit: float
     scaling: Scaling | None = None
     tell: Callable[[dict[str, Any]], object] | None = None
+    out_of_time: Callable[[], bool] = lambda: False
 
     def family(
-        self, kernel: str | Kernel, bandwidths: Sequence[str | float] | None, lam: tuple[float, ...] | None
+        self,
+        kernel: str | Kernel,
+        bandwidths: Sequence[str | float] | None,
+        lam: tuple[float, ...] | None,
+        powers: tuple[float, ...] = (0.0,),
     ) -> Family:
-        """Return the first candidates with a kernel: the bandwidths given, or shares of the median distance."""
+        """Return the first candidates with a kernel: the bandwidths given, or shares of the median distance.
+
+        ``powers`` are those of the relevance of inputs; where it cannot be known, they are weighted alike.
+        """
         shape = kernels.get(kernel)
         if not shape.has_bandwidth:
             return Family(kernel, (1.0,), False, lam)
+        powers = (0.0,) if powers[0] and self.relevance is None else powers
         if bandwidths is not None:
-            return Family(kernel, tuple(dict.fromkeys(self._sigma(rule, shape) for rule in bandwidths)), False, lam)
-        return Family(kernel, tuple(self._sigma("median", shape) * share for share in OCTAVES), True, lam)
+            given = dict.fromkeys(self._sigma(rule, shape, powers[0]) for rule in bandwidths)
+            return Family(kernel, tuple(given), False, lam, powers)
+        median = self._sigma("median", shape, powers[0])
+        return Family(kernel, tuple(median * share for share in OCTAVES), True, lam, powers)
+
+    def weigh(self, candidate: Candidate, power: float) -> Candidate | None:
+        """Return a candidate with inputs weighted anew, and the bandwidth that is the same share of the median."""
+        if self.relevance is None:
+            return None
+        shape = kernels.get(candidate.family.kernel)
+        share = candidate.bandwidth / self._sigma("median", shape, candidate.power)
+        return replace(candidate, power=power, bandwidth=share * self._sigma("median", shape, power))
+
+    @cached_property
+    def relevance(self) -> Relevance | None:
+        """How much each input matters, read off training rows of each split; None where time is up or none does."""
+        found = [self._importance(split.train) for split in self.splits]
+        known = [shares for shares in found if shares is not None]
+        return Relevance(np.stack([shares / shares.max() for shares in known])) if len(known) == len(found) else None
+
+    def bandwidth(self, candidate: Candidate, split: int | None = None) -> Any:
+        """Return the bandwidth of an estimator: a number, or one for each input where their relevance counts."""
+        if not candidate.power:
+            return candidate.bandwidth
+        assert self.relevance is not None
+        return candidate.bandwidth / self.relevance.weights(candidate.power, split)
 
     def run(self, stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         """Fit a candidate on the first rows of the splits and judge each λ on the rows held out."""
         started = time.perf_counter()
-        every = [self._judge(candidate, np.sort(split.train[:rows]), split.held) for split in self._splits(stage)]
+        every = [self._judge(candidate, k, rows) for k in range(self._count(stage))]
         losses, scores = np.mean(every, axis=0)
         seconds = (time.perf_counter() - started) / len(scores)
         found = zip(candidate.lam, np.nan_to_num(losses, nan=np.inf), np.nan_to_num(scores, nan=-np.inf), strict=True)
@@ -110,19 +148,38 @@ class Bench:
             "rows": trial.rows,
             "kernel": candidate.family.kernel,
             "bandwidth": candidate.bandwidth,
+            "relevance": candidate.power,
             "lam": self._unit(candidate) * trial.lam,
             "loss": trial.loss,
             "score": trial.score,
             "seconds": trial.seconds,
         }
 
-    def _splits(self, stage: int) -> list[Split]:
-        """All; the first stage makes do with as many as hold out some hundred rows."""
-        enough = math.ceil(SCREENED / len(self.splits[0].held))
-        return self.splits[:enough] if stage == 0 else self.splits
+    @property
+    def columns(self) -> int:
+        """The number of classes or outputs."""
+        return len(np.unique(self.y)) if is_classifier(self.estimator) else self.y.size // len(self.y)
 
-    def _judge(self, candidate: Candidate, rows: NDArray[np.intp], held: NDArray[np.intp]) -> Any:  # (2, λ)
-        model, few = self._model(candidate, len(rows)), rows[:1]
+    def _importance(self, train: NDArray[np.intp]) -> NDArray[Any] | None:
+        rows = train[: most_rows(self.x.shape[1], self.columns, self._memory)]
+        weights, seed = self._weights(rows).get("sample_weight"), self.estimator.random_state
+        assert isinstance(seed, int)
+        return importance(
+            self._pick(rows), self.y[rows], weights, is_classifier(self.estimator), seed, self.out_of_time
+        )
+
+    @property
+    def _memory(self) -> int:
+        return parameters.memory(self.estimator.memory, torch.device(self.estimator.device or "cpu"))
+
+    def _count(self, stage: int) -> int:
+        """How many splits: all; the first stage makes do with as many as hold out some hundred rows."""
+        enough = math.ceil(SCREENED / len(self.splits[0].held))
+        return min(enough, len(self.splits)) if stage == 0 else len(self.splits)
+
+    def _judge(self, candidate: Candidate, k: int, size: int) -> Any:  # (2, λ)
+        rows, held = np.sort(self.splits[k].train[:size]), self.splits[k].held
+        model, few = self._model(candidate, k, len(rows)), rows[:1]
         # With an eval_set no rows of these are held out; which rows it has does not matter here.
         model.fit(self._pick(rows), self.y[rows], **self._weights(rows), eval_set=(self._pick(few), self.y[few]))
         if is_classifier(model):
@@ -131,19 +188,18 @@ class Bench:
         sample = model._sample(x, y, weights.get("sample_weight"))
         return score_path(model.path_.models, sample, lambda one: self.score(one, x, y, **weights))
 
-    def _model(self, candidate: Candidate, n: int) -> Any:
+    def _model(self, candidate: Candidate, k: int, n: int) -> Any:
         given, unit, kernel = self.estimator, self._unit(candidate), candidate.family.kernel
         return clone(given).set_params(
             kernel=kernel,
-            bandwidth=candidate.bandwidth,
+            bandwidth=self.bandwidth(candidate, k),
             lam=[unit * lam for lam in candidate.lam],
             n_features=self.n_features(kernel),  # what features blur is part of what is compared
             block_size=_at_most(self._block_size(n), given.block_size),
         )
 
     def _block_size(self, n: int) -> int:
-        memory = parameters.memory(self.estimator.memory, torch.device(self.estimator.device or "cpu"))
-        room = parameters.block_size(parameters.AUTO, n, dense_row_bytes(self.x), memory)
+        room = parameters.block_size(parameters.AUTO, n, dense_row_bytes(self.x), self._memory)
         return max(1, min(BLOCK, n // BLOCKS, room))
 
     def _weights(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
@@ -154,20 +210,25 @@ class Bench:
         if candidate.family.lam is not None:
             return 1.0
         kernel = kernels.get(candidate.family.kernel, candidate.bandwidth)
-        few = self._rows(self._pick(np.sort(self.splits[0].train[:SAMPLE])))
+        few = self._rows(self._pick(np.sort(self.splits[0].train[:SAMPLE])), candidate.power)
         return self.unit * float(kernel.diag(few[:].double()).mean())
 
-    def _sigma(self, rule: str | float, shape: Kernel) -> float:
+    def _sigma(self, rule: str | float, shape: Kernel, power: float) -> float:
         w, seed = None if self.w is None else torch.as_tensor(self.w), self.estimator.random_state
         assert isinstance(seed, int)
-        return parameters.sigma(rule, shape, shape, self._rows(self.x), w, seed)
+        return parameters.sigma(rule, shape, shape, self._rows(self.x, power), w, seed)
 
     def _pick(self, rows: NDArray[np.intp]) -> Any:
         return pick(self.x, rows)
 
-    def _rows(self, x: Any) -> Rows:
+    def _rows(self, x: Any, power: float) -> Rows:
+        """Rows as a kernel sees them, with inputs weighted."""
+        scaling = self.scaling
+        if power:
+            assert self.relevance is not None
+            scaling = divided(scaling, 1 / self.relevance.weights(power))
         wide = torch.float64 if stored_type(x) == np.float64 else torch.float32
-        return rows_of(x, wide, torch.device("cpu"), copy=False, scaling=self.scaling)
+        return rows_of(x, wide, torch.device("cpu"), copy=False, scaling=scaling)
 
 
 def make_bench(
@@ -178,6 +239,7 @@ def make_bench(
     w: NDArray[np.float64] | None,
     place: torch.device,
     tell: Callable[[dict[str, Any]], object] | None,
+    out_of_time: Callable[[], bool],
 ) -> Bench:
     """Split the rows and make the estimator quick."""
     random = check_random_state(model.random_state)
@@ -196,7 +258,7 @@ def make_bench(
         )
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
     splits, unit = make_splits(counted, codes, random), unit_of_penalty(model, y, w)
-    return Bench(quick, score, x, y, w, splits, unit, _scaling(model, x, w), tell)
+    return Bench(quick, score, x, y, w, splits, unit, _scaling(model, x, w), tell, out_of_time)
 
 
 def _scaling(model: KernelEstimator, x: Any, w: NDArray[np.float64] | None) -> Scaling | None:

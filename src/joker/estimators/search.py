@@ -16,6 +16,7 @@ DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most,
 WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
 BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
 BEHIND = 0.1  # a kernel goes on where its loss is larger than the best by such a share at most
+HANDICAP = 0.02  # the share of its loss by which a trial with weighted inputs has to be better than one without
 FIRST_ROWS, LAST_ROWS = 1_024, 4_096  # the last stage has half of the rows where these are more
 GROWTH = 4  # of the rows from stage to stage, or nearly
 
@@ -28,10 +29,11 @@ class Family:
     bandwidths: tuple[float, ...]
     open: bool = True  # whether other bandwidths may be tried
     lam: tuple[float, ...] | None = None
+    powers: tuple[float, ...] = (0.0,)  # of the relevance of inputs, those that may be tried; the first to begin with
 
     def first(self) -> list[Candidate]:
         """The candidates of the first stage."""
-        return [Candidate(self, sigma, self.lam or DECADES) for sigma in self.bandwidths]
+        return [Candidate(self, sigma, self.lam or DECADES, self.powers[0]) for sigma in self.bandwidths]
 
     def around(self, lam: float, window: Sequence[float]) -> tuple[float, ...]:
         """The λ to try where ``lam`` was the best: a window of multiples, or its neighbours among the given."""
@@ -44,15 +46,17 @@ class Family:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel, a bandwidth and some λ, which are tried in one fit."""
+    """A kernel, a bandwidth and some λ, which are tried in one fit, and how much the relevance of inputs counts."""
 
     family: Family
     bandwidth: float
     lam: tuple[float, ...]
+    power: float = 0.0
 
     def is_like(self, other: Candidate) -> bool:
-        """Whether kernel and bandwidth are the same."""
-        return self.family is other.family and math.isclose(self.bandwidth, other.bandwidth, rel_tol=1e-3)
+        """Whether kernel, relevance and bandwidth are the same."""
+        same = self.family is other.family and self.power == other.power
+        return same and math.isclose(self.bandwidth, other.bandwidth, rel_tol=1e-3)
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,12 @@ class Trial:
     seconds: float
 
     def merit(self, by_score: bool) -> tuple[float, float]:
-        """What the best trial has most of; of equals, the penalty decides."""
-        return self.score if by_score else -self.loss, self.lam
+        """What the best trial has most of; of equals, the penalty decides.
+
+        Weights of inputs are many more numbers that rows have chosen, and so have to be worth it.
+        """
+        handicap = HANDICAP * abs(self.loss) if self.candidate.power else 0.0
+        return self.score if by_score else -self.loss - handicap, self.lam
 
 
 class Search:
@@ -86,6 +94,9 @@ class Search:
         Whether scores decide between the λ of the winner, whatever has decided before.
     out_of_time : callable
         Asked before each candidate but the first; True ends the search.
+    weigh : callable
+        ``weigh(candidate, power)`` gives the candidate with inputs weighted by that power of their relevance;
+        None where it is not known.
     """
 
     def __init__(
@@ -95,8 +106,9 @@ class Search:
         by_score: bool = False,
         settle_by_score: bool = False,
         out_of_time: Callable[[], bool] = lambda: False,
+        weigh: Callable[[Candidate, float], Candidate | None] = lambda candidate, power: None,
     ) -> None:
-        self.run, self.out_of_time = run, out_of_time
+        self.run, self.out_of_time, self.weigh = run, out_of_time, weigh
         self.by_score, self.settle_by_score = by_score, settle_by_score
         self.trials: list[Trial] = []
 
@@ -135,15 +147,30 @@ class Search:
         """
         if not best.candidate.family.open or best.stage != stage:
             return
-        start = best
+        start = best = best if stage == 0 else self._weigh(stage, rows, best)
         best = self._walk(stage, rows, start, 1 / COARSE)
         if stage == 0:
-            if best is start:
-                self._walk(stage, rows, start, COARSE)
+            best = self._walk(stage, rows, start, COARSE) if best is start else best
+            self._weigh(stage, rows, best)
             return
         finer = self._walk(stage, rows, best, 1 / FINE, 1)
         if finer is best and (best is not start or stage < WIDENING):
             self._walk(stage, rows, best, FINE, 1)
+
+    def _weigh(self, stage: int, rows: int, best: Trial) -> Trial:
+        """Let relevance count for more as long as that helps; from the second stage on for less.
+
+        With more rows a kernel finds out by itself what inputs of little relevance have to say.
+        """
+        power, every = best.candidate.power, best.candidate.family.powers
+        steps = [p for p in every if p > power] if stage == 0 else [p for p in reversed(every) if p < power]
+        for step in steps:
+            candidate = self.weigh(best.candidate, step)
+            trial = None if candidate is None else self._try(stage, rows, candidate)
+            if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
+                break
+            best = trial
+        return best
 
     def _walk(self, stage: int, rows: int, best: Trial, factor: float, most: int = MOST_STEPS) -> Trial:
         """Multiply the bandwidth by ``factor`` as long as that helps; return where it ends."""

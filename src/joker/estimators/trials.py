@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-COLUMNS = ("stage", "rows", "kernel", "bandwidth", "lam", "loss", "score", "seconds")
+COLUMNS = ("stage", "rows", "kernel", "bandwidth", "relevance", "lam", "loss", "score", "seconds")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,8 +20,10 @@ class Tuned:
     estimator : estimator
         Fitted on all rows with the winning kernel, bandwidth and λ.
     table : list of dict
-        One entry a trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``lam``, mean ``loss`` and
-        ``score`` on held-out rows, and ``seconds``, the trial's share of a fit that several λ have in common.
+        One entry a trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``relevance``, ``lam``, mean
+        ``loss`` and ``score`` on held-out rows, and ``seconds``, the trial's share of a fit that several λ have in
+        common. ``relevance`` is the power of their importance that inputs were weighted by, 0 for all alike; the most
+        important one then has the ``bandwidth`` of the table, and the others wider ones (``estimator.bandwidth_``).
         Entries of one stage can be compared. ``pandas.DataFrame(table)`` makes a data frame of them.
     best : dict
         The entry that won, of the last stage.
@@ -41,8 +43,8 @@ class Tuned:
     def __repr__(self) -> str:
         best = self.best
         return (
-            f"Tuned({type(self.estimator).__name__}: {_shown(best['kernel'])} kernel, bandwidth "
-            f"{best['bandwidth']:.4g}, lam {best['lam']:.4g}; score {best['score']:.4f} on held-out rows; "
+            f"Tuned({type(self.estimator).__name__}: {_shown(best['kernel'])} kernel, bandwidth {best['bandwidth']:.4g}"
+            f"{_weighted(best)}, lam {best['lam']:.4g}; score {best['score']:.4f} on held-out rows; "
             f"{len(self.table)} trials in {self.search_seconds:.1f} s, fit in {self.fit_seconds:.1f} s)"
         )
 
@@ -55,9 +57,13 @@ class Tuned:
 
 
 def _line(entry: dict[str, Any]) -> tuple[str, ...]:
-    settings = (f"{entry['rows']:,}", _shown(entry["kernel"]), f"{entry['bandwidth']:.4g}", f"{entry['lam']:.3g}")
-    found = (f"{entry['loss']:.4g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
+    settings = (f"{entry['rows']:,}", _shown(entry["kernel"]), f"{entry['bandwidth']:.4g}", f"{entry['relevance']:g}")
+    found = (f"{entry['lam']:.3g}", f"{entry['loss']:.4g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
     return (str(entry["stage"]), *settings, *found)
+
+
+def _weighted(entry: dict[str, Any]) -> str:
+    return f" (relevance {entry['relevance']:g})" if entry["relevance"] else ""
 
 
 def _shown(kernel: Any) -> str:

@@ -25,6 +25,7 @@ from joker.estimators.bench import LEAST_ROWS, Bench, make_bench
 from joker.estimators.classification import KernelClassifier
 from joker.estimators.inputs import KEPT, as_array, place_of
 from joker.estimators.regression import KernelRidge
+from joker.estimators.relevance import powers_of
 from joker.estimators.search import Search, sizes
 from joker.estimators.trials import Tuned
 from joker.kernels import Kernel, get
@@ -43,6 +44,7 @@ def tune(
     kernels: str | Kernel | Sequence[str | Kernel] | None = None,
     bandwidths: Sequence[str | float] | None = None,
     lam: float | Sequence[float] | None = None,
+    relevance: bool | str = "auto",
     rows: int | Sequence[int] | None = None,
     sample_weight: Any = None,
     scoring: str | Callable[..., float] | None = None,
@@ -58,7 +60,8 @@ def tune(
     Many candidates are tried on few rows, and few on many. The first stage fits 1,000 rows or so with each kernel and
     bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to some four times as many
     rows, up to half of them; each stage moves to narrower or wider bandwidths as long as that helps, by octaves and
-    then by half an octave, with a path of λ that moves along. What counts is the mean loss on rows that no trial is
+    then by half an octave, with a path of λ that moves along, and lets the relevance of inputs count for more or less.
+    What counts is the mean loss on rows that no trial is
     trained on: a fifth of them, at most 5,000; three folds below 2,000 rows and five below 500. From 10,000 rows
     on the last λ of a classifier without class weights is the one with the best accuracy. The winner is fitted
     on all rows.
@@ -85,6 +88,13 @@ def tune(
     lam : float or sequence of float, optional
         The λ to try, and no others. By default those of the estimator where it has several, else λ around the
         size at which penalty and loss balance.
+    relevance : {"auto", True, False}
+        Whether to weigh inputs by how much they matter, which gives each its own bandwidth: σ over a power of its
+        importance, ¼ or ½, of at least 0.05. The importance is the loss that shuffling an input costs scikit-learn's
+        histogram gradient boosting, on training rows of the search, at most 20,000; rows that judge a trial are not
+        among them. True tries weighted inputs only, False never; ``"auto"`` both, with 2 to 128 inputs, at most 16
+        classes or outputs, 500 rows or more to train on, and ``bandwidths`` left to the search. Where time is up
+        before the importance is known, or no input matters, all weigh alike.
     rows : int or sequence of int, optional
         The rows of the sub-sample in each stage; a number is that of two stages.
     sample_weight : array of shape (n,), optional
@@ -134,16 +144,18 @@ def tune(
     w = check_weights(sample_weight, x.shape[0])
     if callback is not None and not callable(callback):
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
-    bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback)
+    bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback, clock)
     penalties = _penalties(lam, model)
     several = _kernels(kernels, model, bench)
-    families = [bench.family(kernel, _bandwidths(bandwidths), penalties) for kernel in several]
-    search = Search(bench.run, by_score=scoring is not None, settle_by_score=bench.accurate, out_of_time=clock)
+    powers = _powers(relevance, several, bench, bandwidths is None)
+    families = [bench.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in several]
+    by_score, settle = scoring is not None, bench.accurate
+    search = Search(bench.run, by_score=by_score, settle_by_score=settle, out_of_time=clock, weigh=bench.weigh)
     best = search.best(families, _sizes(rows, len(bench.splits[0].train)))
     searched = time.perf_counter() - started
     table = [bench.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
-    model.set_params(**{name: winner[name] for name in ("kernel", "bandwidth", "lam")})
+    model.set_params(kernel=winner["kernel"], bandwidth=bench.bandwidth(best.candidate), lam=winner["lam"])
     model.fit(X, y, sample_weight=sample_weight)
     return Tuned(model, table, winner, searched, time.perf_counter() - started - searched)
 
@@ -219,6 +231,15 @@ def _kernels(given: Any, model: KernelEstimator, bench: Bench) -> list[str | Ker
     if not several:
         raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
     return several
+
+
+def _powers(given: Any, several: list[str | Kernel], bench: Bench, free: bool) -> tuple[float, ...]:
+    if given is True and not any(get(kernel).has_bandwidth for kernel in several):
+        raise InvalidParameter(
+            "relevance=True needs a kernel with a bandwidth, since it is what inputs are weighted by; got none. "
+            "Use relevance=False, or another kernel."
+        )
+    return powers_of(given, bench.x.shape[1], len(bench.splits[0].train), bench.columns, free)
 
 
 def _bandwidths(given: Any) -> list[str | float] | None:

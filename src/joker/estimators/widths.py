@@ -58,7 +58,15 @@ def scaling_by(
     bandwidth: Any,
 ) -> Scaling | None:
     """Return what inputs are moved by, and divided by: their deviation, their own bandwidth, or the product."""
-    widths = bandwidth if np.ndim(bandwidth) else None
-    if mean is None or deviation is None:
-        return None if widths is None else Scaling(torch.zeros(len(widths)), torch.from_numpy(widths))
-    return Scaling(torch.from_numpy(mean), torch.from_numpy(deviation if widths is None else deviation * widths))
+    known = mean is not None and deviation is not None
+    scaling = Scaling(torch.from_numpy(mean), torch.from_numpy(deviation)) if known else None
+    return divided(scaling, bandwidth) if np.ndim(bandwidth) else scaling
+
+
+def divided(
+    scaling: Scaling | None,
+    widths: NDArray[np.float64],  # (d,)
+) -> Scaling:
+    """Return a scaling whose inputs are divided by their bandwidths as well."""
+    own = torch.from_numpy(widths)
+    return Scaling(torch.zeros(len(own)), own) if scaling is None else Scaling(scaling.mean, scaling.deviation * own)
