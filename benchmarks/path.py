@@ -2,6 +2,7 @@
 
     python benchmarks/path.py                     # about two minutes on two cores
     python benchmarks/path.py --device cuda       # a card's figures go beside those of the CPU
+    python benchmarks/path.py --device cuda --features 50000    # and those of another number of features as well
     python benchmarks/path.py --quick             # shows that it runs
 
 10,000 random features, blocks of 512, float32; covtype (class 2 against the rest) with the L1 Laplacian kernel and
@@ -30,6 +31,7 @@ from joker.solvers import Descent, Settings
 from joker.training import prepare
 
 SEED = 0
+FEATURES, QUICK = 10_000, 200
 PATH = [2.0**k for k in range(-7, 8)]
 MARGIN, RESIDUAL = ("squared_hinge", "hinge", "logistic"), ("squared", "huber", "epsilon_insensitive")
 
@@ -99,12 +101,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Time every loss and write the figures of this device beside those of the others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--features", type=int, default=10_000)
+    parser.add_argument("--features", type=int, default=FEATURES)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--quick", action="store_true", help="few rows and features")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
-    features, n, steps = (200, 2_000, 3) if options.quick else (options.features, 20_000, options.steps)
+    features, n, steps = (QUICK, 2_000, 3) if options.quick else (options.features, 20_000, options.steps)
     results = {}
     for loss in (*MARGIN, *RESIDUAL):
         found = results[loss] = measure(loss, features, options.device, n, steps, options.quick)
@@ -116,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     file = options.out / "path.json"
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     entry = {"machine": common.machine(SEED), "features": features, "block_size": 512, "losses": results}
-    common.write_json(file, before | {options.device: entry})
+    kind = options.device if features in (FEATURES, QUICK) else f"{options.device}, m = {features:,}"
+    common.write_json(file, before | {kind: entry})
 
 
 if __name__ == "__main__":
