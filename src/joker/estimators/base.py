@@ -21,7 +21,7 @@ from joker.callbacks import Callback, Result, Run, descend
 from joker.data import Rows, Scaling, Store
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import parameters
-from joker.estimators.budget import Sizes, plan_of_fit, plan_of_predict, plan_without_fit
+from joker.estimators.budget import Fit, Sizes, plan_of_predict, plan_without_fit
 from joker.estimators.inputs import KEPT, as_array, copied_bytes, figures_of, rows_of
 from joker.estimators.notebook import NotebookView
 from joker.estimators.path import Path
@@ -167,7 +167,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self._offset = self._centre(sample)
         self._measure(sample)
         sizes = Sizes.of(sample, given, held is not None, 0 if strata is None else self.classes_.itemsize)
-        self.plan_ = plan_of_fit(self, sizes, lams, place, callbacks, self._scaling)
+        self.plan_ = Fit(self, sizes, lams, place, callbacks, self._scaling).plan()
         training = self._training(sample, lams, seed, place)
         self.__dict__.setdefault("bandwidth_", training.kernel.bandwidth)
         marks = Marks.of(sample, lams, training) if self.warm_start else None

@@ -24,7 +24,9 @@ from joker.estimators.sample import Sample
 from joker.estimators.sketch import sketch_of, whole_of
 from joker.estimators.watchers import watchers
 from joker.estimators.widths import scaling_by, widths_of
+from joker.features import FeatureMap
 from joker.features.constant import WithConstant as FeaturesWithConstant
+from joker.kernels import Kernel
 from joker.kernels.constant import WithConstant as KernelWithConstant
 from joker.models import Machine
 from joker.planning import LAYOUT, FitLayout, Item, Plan, PredictLayout, plan_fit, plan_predict
@@ -87,85 +89,75 @@ class Sizes:
         return cls(sample.x, n, y.shape[1], y.itemsize, all_rows, all_rows - n, scored, weights, sample.copied, label)
 
 
-def plan_of_fit(
-    model: KernelEstimator,
-    sizes: Sizes,
-    lams: list[float],
-    place: torch.device,
-    callbacks: list[Callback],
-    scaling: Scaling | None,
-) -> Plan:
-    """Return the plan of a fit; BudgetTooSmall where there is none within ``memory``."""
-    budget, scratch = parameters.budget(model.memory), parameters.memory(model.memory, place)
-    room = 0 if budget is not None else dense_row_bytes(sizes.x)  # a plan counts what rows take
-    blocks = parameters.block_sizes(model.block_size, sizes.n, room, scratch, budget is not None)
-    return plan_fit(_layouts(model, sizes, lams, place, callbacks, scaling, blocks), budget, scratch)
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fit that is to be planned: an estimator, its data, and what they were found to need."""
 
+    model: KernelEstimator
+    sizes: Sizes
+    lams: list[float]
+    place: torch.device
+    callbacks: list[Callback]
+    scaling: Scaling | None
 
-def _layouts(
-    model: KernelEstimator,
-    sizes: Sizes,
-    lams: list[float],
-    place: torch.device,
-    callbacks: list[Callback],
-    scaling: Scaling | None,
-    blocks: list[int],
-) -> Iterator[FitLayout]:
-    """What may be done, the best first: on a card rows come from the host before blocks become small."""
-    card = place.type == "cuda"
-    movable = card and not sp.issparse(whole_of(sizes.x)) and not isinstance(sizes.x, Rows)
-    for b in blocks:
-        for host in (False, True) if movable and parameters.budget(model.memory) is not None else (False,):
-            yield _layout(model, sizes, lams, place, callbacks, scaling, b, host)
+    def plan(self) -> Plan:
+        """Return the plan; BudgetTooSmall where there is none within ``memory``."""
+        model, sizes = self.model, self.sizes
+        budget, scratch = parameters.budget(model.memory), parameters.memory(model.memory, self.place)
+        room = 0 if budget is not None else dense_row_bytes(sizes.x)  # a plan counts what rows take
+        blocks = parameters.block_sizes(model.block_size, sizes.n, room, scratch, budget is not None)
+        return plan_fit(self._layouts(blocks), budget, scratch)
 
+    def _layouts(self, blocks: list[int]) -> Iterator[FitLayout]:
+        """What may be done, the best first: on a card rows come from the host before blocks become small."""
+        x = self.sizes.x
+        movable = self.place.type == "cuda" and not sp.issparse(whole_of(x)) and not isinstance(x, Rows)
+        for b in blocks:
+            for host in (False, True) if movable and parameters.budget(self.model.memory) is not None else (False,):
+                yield self._layout(b, host)
 
-def _layout(
-    model: KernelEstimator,
-    sizes: Sizes,
-    lams: list[float],
-    place: torch.device,
-    callbacks: list[Callback],
-    scaling: Scaling | None,
-    b: int,
-    host: bool,
-) -> FitLayout:
-    n, d = sizes.n, sizes.d
-    Blocks(n, b)  # refuses what is no number of rows
-    dtype, mixed = parameters.precision(model.precision, model.dtype, b >= n, place)
-    kernel = kernels.get(model.kernel)
-    m = parameters.n_features(model.n_features, model.features, kernel, n, d)
-    outline, drawing = None, 0
-    if m is not None:
-        outline, drawing = feature_maps.outline(kernel, model.features, d, m, dtype=dtype, device=place)
-    if model.fit_intercept:
-        kernel = KernelWithConstant(kernel)
-        outline = None if outline is None else FeaturesWithConstant(outline, dtype.itemsize)
-    exact, card = outline is None, place.type == "cuda"
-    rows = sketch_of(sizes.x, dtype, place, copy=exact, host=host, scaling=scaling)
-    own = _on_card(sizes, len(lams), dtype, host) if card else _in_memory(sizes, len(lams), dtype, exact)
-    return FitLayout(
-        rows=n,
-        inputs=d,
-        columns=sizes.t * len(lams),
-        kept_columns=sizes.t * (1 + len(lams) * sizes.scored),
-        block_size=b,
-        dtype=dtype,
-        device=place,
-        kernel=kernel,
-        features=outline,
-        draw_bytes=0 if card else drawing,
-        low=mixed and card,
-        row_bytes=rows.row_bytes,
-        order_bytes=0 if rows.shuffled else 4 * n,
-        averaging=bool(model.averaging),
-        momentum=bool(model.momentum),
-        copies=sum(callback.copies for callback in callbacks),
-        kept=sum(callback.needs_score for callback in callbacks),
-        left=bool(model.warm_start),
-        own=own,
-        rows_place=_place(sizes.x, place, exact, host),
-        host=host,
-    )
+    def _layout(self, b: int, host: bool) -> FitLayout:
+        model, sizes, place, repeats = self.model, self.sizes, self.place, len(self.lams)
+        n, d = sizes.n, sizes.d
+        Blocks(n, b)  # refuses what is no number of rows
+        dtype, mixed = parameters.precision(model.precision, model.dtype, b >= n, place)
+        kernel, features, drawing = self._kernel(dtype)
+        exact, card = features is None, place.type == "cuda"
+        rows = sketch_of(sizes.x, dtype, place, copy=exact, host=host, scaling=self.scaling)
+        return FitLayout(
+            rows=n,
+            inputs=d,
+            columns=sizes.t * repeats,
+            kept_columns=sizes.t * (1 + repeats * sizes.scored),
+            block_size=b,
+            dtype=dtype,
+            device=place,
+            kernel=kernel,
+            features=features,
+            draw_bytes=0 if card else drawing,
+            low=mixed and card,
+            row_bytes=rows.row_bytes,
+            order_bytes=0 if rows.shuffled else 4 * n,
+            averaging=bool(model.averaging),
+            momentum=bool(model.momentum),
+            copies=sum(callback.copies for callback in self.callbacks),
+            kept=sum(callback.needs_score for callback in self.callbacks),
+            left=bool(model.warm_start),
+            own=_on_card(sizes, repeats, dtype, host) if card else _in_memory(sizes, repeats, dtype, exact),
+            rows_place=_place(sizes.x, place, exact, host),
+            host=host,
+        )
+
+    def _kernel(self, dtype: torch.dtype) -> tuple[Kernel, FeatureMap | None, int]:
+        """The kernel, the outline of its features where there are any, and the bytes that drawing them holds."""
+        model, n, d = self.model, self.sizes.n, self.sizes.d
+        kernel = kernels.get(model.kernel)
+        m = parameters.n_features(model.n_features, model.features, kernel, n, d)
+        constant = KernelWithConstant(kernel) if model.fit_intercept else kernel
+        if m is None:
+            return constant, None, 0
+        outline, drawing = feature_maps.outline(kernel, model.features, d, m, dtype=dtype, device=self.place)
+        return constant, FeaturesWithConstant(outline, dtype.itemsize) if model.fit_intercept else outline, drawing
 
 
 def _place(x: Any, place: torch.device, copied: bool, host: bool) -> str:
@@ -267,9 +259,7 @@ def plan_of_predict(model: KernelEstimator, machine: Machine, x: Any, result: ND
     host = card and budget is not None
     rows = sketch_of(x, machine.dtype, place, copy=False, host=host, scaling=model._scaling)
     own = (
-        Item(
-            "work space of cuBLAS" if card else "libraries, at their first use", CARD_LIBRARIES if card else LIBRARIES
-        ),
+        _libraries(card),
         Item("rows, as they are checked", copied * (not card)),
         Item("copy of the rows", 0 if card else _cast_bytes(x, machine.dtype) + _check_bytes(x)),
     )
@@ -302,7 +292,7 @@ def plan_without_fit(model: KernelEstimator, X: Any, y: Any) -> Plan:
     sizes = Sizes(part, n - held, t, target, n, held, scored, copied=copied_bytes(X, x), label=label)
     widths = widths_of(model.bandwidth, kernels.get(model.kernel), d)
     figures = np.ones(d) if model.standardize else None
-    return plan_of_fit(model, sizes, lams, place, callbacks, scaling_by(figures, figures, widths))
+    return Fit(model, sizes, lams, place, callbacks, scaling_by(figures, figures, widths)).plan()
 
 
 def _targets_of(model: KernelEstimator, y: Any, place: torch.device) -> tuple[int, int, int]:
