@@ -3,6 +3,7 @@
     python benchmarks/ablations.py                   # about six minutes on two cores
     python benchmarks/ablations.py --device cuda     # more rows and features, and precision as well
     python benchmarks/ablations.py --only block_size
+    python benchmarks/ablations.py --judge           # the figures that are there, by the present defaults
     python benchmarks/ablations.py --quick           # shows that it runs
 
 Parts of covtype (class 2 against the rest), hepc, kin40k and higgs33k, cut and scaled as in benchmarks/peers.py; the
@@ -87,7 +88,7 @@ AXES: dict[str, dict[str, dict[str, Any]]] = {
     "order": {"shuffled": {}, "random": {"order": "random"}},
     "block_size": {str(b): {"block_size": b} for b in (512, 128, 256, 1_024, 2_048)},
     "features": {kind: {"features": kind} for kind in ("fourier", "fourier_pairs", "orthogonal", "structured")},
-    "bandwidth": {rule: {"bandwidth": rule} for rule in ("median", "paper", "median/2", "median/3")},
+    "bandwidth": {rule: {"bandwidth": rule} for rule in ("median/2", "median", "paper", "median/3")},
     "momentum": {"off": {}, "on": {"momentum": True}},
     "precision": {"mixed": {"mixed": True}, "float32": {"mixed": False}},
 }
@@ -200,6 +201,15 @@ def verdict(choices: dict[str, dict[str, list[dict[str, float]]]]) -> dict[str, 
     }
 
 
+def judged(axes: dict[str, Any]) -> dict[str, Any]:
+    """Axes that were measured before, each with the present default first and its verdict anew."""
+    found = {}
+    for axis, known in axes.items():
+        choices = {name: known["choices"][name] for name in AXES[axis] if name in known["choices"]}
+        found[axis] = {"choices": choices, "verdict": verdict(choices)}
+    return found
+
+
 def _ratio(curve: list[dict[str, float]], default: list[dict[str, float]]) -> float:
     """The error at the default's last second, relative to the default's own; the first epoch's at least."""
     in_time = [point for point in curve if point["seconds"] <= SLACK * default[-1]["seconds"]] or curve[:1]
@@ -229,13 +239,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=tuple(PLANS), default="cpu")
     parser.add_argument("--only", choices=tuple(AXES), help="one choice")
+    parser.add_argument("--judge", action="store_true", help="judge the figures that are there by the present defaults")
     parser.add_argument("--quick", action="store_true", help="few generated rows")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
-    plan = replace(QUICK, device=options.device) if options.quick else PLANS[options.device]
-    bench = Bench(plan)
     file = options.out / "ablations.json"
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if options.judge:
+        common.write_json(file, {device: entry | {"axes": judged(entry["axes"])} for device, entry in before.items()})
+        return
+    plan = replace(QUICK, device=options.device) if options.quick else PLANS[options.device]
+    bench = Bench(plan)
     axes = before.get(options.device, {}).get("axes", {}) if options.only else {}
     for axis in AXES if options.only is None else (options.only,):
         if axis == "precision" and options.device == "cpu":

@@ -259,7 +259,9 @@ def test_quantiles_never_cross(d: int, n_features: int | None) -> None:
     """With few rows, hardly a penalty, and far beyond the rows, where nothing but the order of the levels holds."""
     rng = np.random.default_rng(d)
     x = rng.normal(size=(40, d))
-    model = joker.KernelQuantile(quantile=[0.1, 0.5, 0.9], lam=1e-3, n_features=n_features, random_state=0)
+    model = joker.KernelQuantile(
+        quantile=[0.1, 0.5, 0.9], lam=1e-3, bandwidth="median", n_features=n_features, random_state=0
+    )
     found = model.fit(x, rng.normal(size=40)).predict(4 * rng.normal(size=(2_000, d)))
     assert np.all(np.diff(found, axis=1) >= 0)
     f = model._decide(4 * rng.normal(size=(2_000, d)))

@@ -123,10 +123,17 @@ def test_the_bandwidth_of_a_kernel_object_is_kept_unless_told_otherwise(data: tu
     X, y = data
     assert fitted(X, y, kernel=Gaussian(0.7)).bandwidth_ == 0.7
     assert fitted(X, y, kernel=Gaussian(0.7), bandwidth=2).bandwidth_ == 2
-    median = fitted(X, y).bandwidth_
+    median = 2 * fitted(X, y).bandwidth_  # half of it is the default for a name
     assert fitted(X, y, kernel=Gaussian(0.7), bandwidth="median").bandwidth_ == median
     distances = np.linalg.norm(X[:, None] - X[None], axis=-1)[np.triu_indices(len(X), 1)]
     assert_allclose(median, np.median(distances))
+
+
+@pytest.mark.parametrize(("kernel", "share"), [("gaussian", 0.5), ("laplacian", 0.5), ("polynomial", 1.0)])
+def test_the_default_is_a_share_of_the_median(data: tuple[Array, Array], kernel: str, share: float) -> None:
+    X, y = data
+    auto, median = (fitted(X, y, kernel=kernel, bandwidth=rule).bandwidth_ for rule in ("auto", "median"))
+    assert auto == share * median
 
 
 def test_a_bandwidth_rule_counts_distinct_rows_that_weigh(data: tuple[Array, Array]) -> None:

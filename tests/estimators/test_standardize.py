@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_rows_that_are_trained_on(data: tuple[Array, Ar
     weighed = ridge(standardize=True).fit(X, y, sample_weight=w)
     rows = np.repeat(np.arange(340), w.astype(int))
     assert_allclose(weighed.mean_, X[rows].mean(0))
-    assert_allclose(weighed.predict(X), ridge(standardize=True).fit(X[rows], y[rows]).predict(X), atol=1e-5)
+    assert_allclose(weighed.predict(X), ridge(standardize=True).fit(X[rows], y[rows]).predict(X), atol=1e-4)
     held = ridge(standardize=True, early_stopping=True, validation_fraction=0.5).fit(X, y)
     assert not np.allclose(held.mean_, X.mean(0), rtol=1e-12)
     given = ridge(standardize=True).set_params(lam=[0.1, 1]).fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))

@@ -194,7 +194,7 @@ class Kernel:
         str,
         typer.Option(
             metavar="SIGMA",
-            help="A number, 'median', 'paper', or a list with a number for each input: 0.5,2,1.",
+            help="A number, 'median', 'paper', 'auto' (half the median), or a list of one for each input: 0.5,2,1.",
             rich_help_panel=LEARNING,
         ),
     ] = values.AUTO

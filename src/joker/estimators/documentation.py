@@ -14,8 +14,9 @@ kernel : str or Kernel
     ``"linear"``, ``"polynomial"``, or a kernel of :mod:`joker.kernels` or of your own.
 bandwidth : {"auto", "median", "paper"}, float or array of shape (d,)
     The kernel's length scale σ, or a rule that reads it off the distinct rows of positive weight; 1 where
-    there is only one such row. ``"auto"`` keeps that of a Kernel object and is ``"median"`` for a name. An array
-    has a bandwidth for each input, which is divided by it: a small one makes an input count, a large one forgets it.
+    there is only one such row. ``"median"`` is the median distance of two rows. ``"auto"`` keeps the bandwidth
+    of a Kernel object, and is half the median for a name (the median for the polynomial kernel). An array has
+    a bandwidth for each input, which is divided by it: a small one makes an input count, a large one forgets it.
 n_features : int, None or "auto"
     The number of random features; None is the kernel itself. ``"auto"`` is the kernel itself up to
     50,000 rows and 4,000 features beyond, or wherever ``features`` names a kind; the linear kernel is its own map, with

@@ -131,17 +131,18 @@ def sigma(
     """
     if np.ndim(rule):
         return 1.0
+    share = 1.0
     if isinstance(rule, str) and rule == AUTO:
         if isinstance(given, Kernel):
             return given.bandwidth
-        rule = "median"
+        rule, share = "median", kernel.usual_share
     if not isinstance(rule, str) or not kernel.has_bandwidth:
         return bandwidth.choose(rule, kernel, x, seed)
     count = len(x) if w is None else int((w > 0).sum())
     chosen = bandwidth.sample(count, x.shape[1], seed)
     rows = x.some(chosen if w is None else _places(w, chosen))
     rows = rows.some(distinct(rows))
-    return bandwidth.choose(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
+    return share * bandwidth.choose(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
 
 
 def _places(

@@ -45,6 +45,8 @@ class Kernel(ABC):
         How messages and saved models call the kernel.
     has_bandwidth : bool
         False if the value of k does not depend on σ.
+    usual_share : float
+        The share of the median distance that σ is by default: half suits most data better than the whole.
     feature_kinds : tuple of str
         The feature maps that suit the kernel, the default first; empty if none does.
     by_product : bool
@@ -60,6 +62,7 @@ class Kernel(ABC):
 
     name: ClassVar[str] = "custom"
     has_bandwidth: ClassVar[bool] = True
+    usual_share: ClassVar[float] = 0.5  # benchmarks/ablations.py: 12% less error on the average of four data sets
     feature_kinds: ClassVar[tuple[str, ...]] = ()
     by_product: ClassVar[bool] = False
     fused: ClassVar[str | None] = None

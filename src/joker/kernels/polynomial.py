@@ -34,6 +34,7 @@ class Polynomial(Kernel):
 
     name: ClassVar[str] = "polynomial"
     feature_kinds: ClassVar[tuple[str, ...]] = ("tensor_sketch",)
+    usual_share: ClassVar[float] = 1.0  # half would be four times the inner product, to the power of the degree
     by_product: ClassVar[bool] = True
     matrices: ClassVar[int] = 1
 
