@@ -134,6 +134,10 @@ def test_every_pair_has_a_name_of_its_own(script: Script) -> None:
     pairs = [(name, peer.name) for name, peer in peers.chosen(None)]
     assert len(set(pairs)) == len(pairs) >= 60
     assert [peer.name for _, peer in peers.chosen("kin40k,SVR")] == ["SVR"]
+    ((_, ridge),) = peers.chosen("kin40k,KernelRidge")
+    assert ridge.settings["kernel"] == "rbf"  # and not the flag that tells kernel methods from others
+    assert ridge.kernel is True
+    assert [peer.name for peer in peers.peers_of("kin40k") if not peer.kernel] == ["HistGradientBoosting"]
     for wrong in ("nothing", "kin40k,nobody"):
         with pytest.raises(SystemExit, match="Use one of"):
             peers.chosen(wrong)
