@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,8 +34,22 @@ PICTURES = common.ROOT / "docs" / "figures"
 REGRESSION = {"ridge": "squared", "Huber": "huber", "SVR": "epsilon_insensitive", "median": "absolute"}
 CLASSIFICATION = {"L2-SVC": "squared_hinge", "SVC": "hinge", "logistic": "logistic", "ridge": "squared"}
 LAM = 2.0**-5
-COLORS = ("#0b5fa5", "#df6d1c", "#2a8c4a", "#8a3fa0", "#b3262e", "#6b6b6b", "#a88a00", "#2aa6a6", "#d04a8b", "#444444")
-MARKERS = "osD^v*PX<>"
+COLORS = (
+    "#0b5fa5",
+    "#df6d1c",
+    "#2a8c4a",
+    "#8a3fa0",
+    "#b3262e",
+    "#6b6b6b",
+    "#a88a00",
+    "#2aa6a6",
+    "#d04a8b",
+    "#444444",
+    "#7a5230",
+    "#5b8ff9",
+    "#9bbf30",
+)
+MARKERS = "osD^v*PX<>phd"
 
 
 @dataclass(frozen=True)
@@ -291,15 +306,17 @@ def draw_scaling(results: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_peers(results: dict[str, Any], folder: Path) -> Path:
-    """The score of everyone against the seconds of a fit, on growing parts of the rows."""
+    """The best score of everyone within some seconds of a fit, of those on growing parts of the rows."""
     shown = {
         name: entry for name, entry in results["sets"].items() if any(p.get("curve") for p in entry["peers"].values())
     }
     figure, axes = axes_of(len(shown), height=4.0, most=3)
+    everyone = list(dict.fromkeys(re.split(r" \+ |R$|C$", peer)[0] for e in shown.values() for peer in e["peers"]))
     for axis, (name, entry) in zip(axes, shown.items(), strict=True):
-        for number, (peer, found) in enumerate(entry["peers"].items()):
-            points = sorted((p["seconds"], p[entry["metric"]]) for p in found.get("curve", []))
+        for peer, found in entry["peers"].items():
+            points = frontier(entry["metric"], found.get("curve", []))
             if points:
+                number = everyone.index(re.split(r" \+ |R$|C$", peer)[0])  # SVC and SVR look alike, and so do pipelines
                 style = f"{MARKERS[number % len(MARKERS)]}{'-' if found['kernel'] else ':'}"
                 color = COLORS[number % len(COLORS)]
                 wide = 2.2 if peer.startswith("joker") else 1.0
@@ -310,6 +327,15 @@ def draw_peers(results: dict[str, Any], folder: Path) -> Path:
         axis.set_ylabel(f"test {entry['metric']}", fontsize=9)
         axis.legend(fontsize=5.5)
     return saved(figure, folder / "peers_time.png")
+
+
+def frontier(metric: str, curve: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    """The points of a curve that are better than all before them."""
+    found: list[tuple[float, float]] = []
+    for seconds, score in sorted((point["seconds"], point[metric]) for point in curve):
+        if not found or sets.better(metric, score, found[-1][1]):
+            found.append((seconds, score))
+    return found
 
 
 DRAWN: dict[str, tuple[Callable[[dict[str, Any], Path], Path], ...]] = {
