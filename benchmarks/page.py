@@ -160,10 +160,11 @@ def machines(results: Any) -> list[dict[str, Any]]:
 
 
 def origin(section: Section, results: dict[str, Any]) -> str:
-    """Machine, versions, date and command of a table, and where its figures are."""
+    """Machine, versions, date and command of a table, what is to be known of the run, and where its figures are."""
     lines = dict.fromkeys(_machine(machine) for machine in machines(results))
+    noted = [f"{results['note']}  "] if "note" in results else []
     return "\n".join(
-        [*lines, f"[All figures](../benchmarks/results/{section.name}.json); made by `{section.command}`."]
+        [*lines, *noted, f"[All figures](../benchmarks/results/{section.name}.json); made by `{section.command}`."]
     )
 
 
