@@ -76,9 +76,7 @@ def bandwidth(text: str) -> float | str | list[float]:
     >>> bandwidth("median"), bandwidth("0.5,2")
     ('median', [0.5, 2.0])
     """
-    if "," in text:
-        return [number(term.strip(), "--bandwidth") for term in text.split(",")]
-    return number_or_word(text, "--bandwidth")
+    return numbers(text, "--bandwidth") if "," in text else number_or_word(text, "--bandwidth")
 
 
 def numbers(text: str, what: str) -> float | list[float]:

@@ -19,9 +19,19 @@ from joker import kernels
 from joker.callbacks import Callback
 from joker.data import Blocks, Rows, Scaling, Store
 from joker.estimators import parameters
-from joker.estimators.inputs import FLOATS, Part, as_array, copied_bytes, dense_row_bytes, place_of, stored_type
+from joker.estimators.inputs import (
+    FLOATS,
+    Part,
+    as_array,
+    copied_bytes,
+    dense_row_bytes,
+    is_sparse,
+    place_of,
+    stored_type,
+    whole_of,
+)
 from joker.estimators.sample import Sample
-from joker.estimators.sketch import sketch_of, whole_of
+from joker.estimators.sketch import sketch_of
 from joker.estimators.watchers import watchers
 from joker.estimators.widths import scaling_by, widths_of
 from joker.features import FeatureMap
@@ -111,7 +121,7 @@ class Fit:
     def _layouts(self, blocks: list[int]) -> Iterator[FitLayout]:
         """What may be done, the best first: on a card rows come from the host before blocks become small."""
         x = self.sizes.x
-        movable = self.place.type == "cuda" and not sp.issparse(whole_of(x)) and not isinstance(x, Rows)
+        movable = self.place.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
         for b in blocks:
             for host in (False, True) if movable and parameters.budget(self.model.memory) is not None else (False,):
                 yield self._layout(b, host)

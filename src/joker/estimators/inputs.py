@@ -95,9 +95,14 @@ def rows_of(
     return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy, host)
 
 
+def whole_of(x: Any) -> Any:
+    """What a part is of, or else the data itself."""
+    return x.whole if isinstance(x, Part) else x
+
+
 def is_sparse(x: Any) -> bool:
     """Whether data are a CSR matrix, or a part of one."""
-    return bool(sp.issparse(x.whole if isinstance(x, Part) else x))
+    return bool(sp.issparse(whole_of(x)))
 
 
 def parts_of(x: Any) -> tuple[Any, ...]:

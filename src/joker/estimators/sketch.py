@@ -46,8 +46,3 @@ def _dense(stored: np.dtype[Any], d: int, ordered: bool, dtype: torch.dtype, cop
         kind = dtype
     kept = torch.empty(2, d if copy or ordered else 2 * d, dtype=kind)[:, :d]
     return TensorRows(kept, None if kind == dtype else dtype)
-
-
-def whole_of(x: Any) -> Any:
-    """What a part is of, or else the data itself."""
-    return x.whole if isinstance(x, Part) else x
