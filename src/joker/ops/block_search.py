@@ -13,6 +13,8 @@ from joker.runtime import multiprocessors, on_device
 TILE = 8  # rows of K that a program multiplies at once, and the fewest it is given
 REGISTERS = 65_536  # of a multiprocessor, for all programs that run on it
 HELD, THREADS = 128, 32  # entries of K that a thread may keep, threads of a warp
+FEW = 16  # columns: of 512 rows, programs of four warps then hold all of K in their registers
+ALIGNED = 16  # numbers from one row of K to the next are a multiple of it
 LARGEST = 4_096  # rows of a block: a program holds some vectors of this length in registers
 FORMS = {"quadratic": 0, "entropy": 1, "power": 2}
 
@@ -72,7 +74,14 @@ def _crew(width: int, t: int) -> tuple[int, int]:
     """Return the warps of a program and the programs on a multiprocessor, by measurement."""
     if width > 512:
         return 8, 1
-    return (4, 2) if t == 1 else (8, 2)
+    return (4, 2) if t <= FEW else (8, 2)
+
+
+def _aligned(K: Tensor) -> Tensor:
+    """Return K with rows that begin at multiples of 64 bytes, as the kernel reads it."""
+    if K.stride(1) == 1 and K.stride(0) % ALIGNED == 0:
+        return K
+    return torch.nn.functional.pad(K, (0, -len(K) % ALIGNED))[:, : len(K)]
 
 
 def available(device: torch.device, b: int) -> bool:
@@ -96,6 +105,7 @@ def solve(
     from joker.ops.fused.free_set import WORDS
 
     b, t = a.shape
+    K = _aligned(K)
     shape = layout(b, t, multiprocessors(K.device))
     B, group = shape.width, shape.group
     x = torch.empty_like(a)

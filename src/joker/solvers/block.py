@@ -90,7 +90,7 @@ class BlockSolver:
         Quadratic models that a column may try.
     """
 
-    tol: float = 0.1
+    tol: float = 0.2
     max_products: int = 300
     max_models: int = 30
 

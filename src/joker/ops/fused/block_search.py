@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from joker.ops.fused.free_set import WORDS, dot, face, minimise, read, times
+from joker.ops.fused.free_set import WORDS, dot, face, minimise, read_columns, times
 
 QUADRATIC = tl.constexpr(0)  # dual(u) = ½ p0 u² + p1 u
 ENTROPY = tl.constexpr(1)  # dual(u) = u log u + (1 − u) log(1 − u)
@@ -107,7 +107,7 @@ def _start(u, toward, p0, eps, KIND: tl.constexpr):
     return out.to(u.dtype)
 
 
-@triton.jit(do_not_specialize=["b", "k_row"])  # the blocks of a fit differ by a row
+@triton.jit(do_not_specialize=["b"])  # the blocks of a fit differ by a row
 def solve_block(
     K, f, a, y, c, parameters,  # (b, b), (b, t), (b, t), (b, t), (b, t), (5, t): p0, p1, lower, upper, kink
     x_out, change_out, linear_out, outcome_out, products_out,  # (b, t), (t,), (t,), (t,), (t,)
@@ -120,14 +120,17 @@ def solve_block(
 ):  # fmt: skip
     """Lower the dual objective of each column over the block; LANES groups share the columns."""
     part = tl.program_id(0) % GROUP
-    column = tl.program_id(0) // GROUP
-    while column < t:
-        _solve_column(
-            K, f, a, y, c, parameters, x_out, change_out, linear_out, outcome_out, products_out,
-            work + column * 2 * WORDS * B, tol, eps, limit, models, b, t, k_row,
-            y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
-        )  # fmt: skip
-        column += LANES
+    lane, first = tl.program_id(0) // GROUP, 0
+    while first < t:
+        column = first + lane
+        if column < t:
+            _solve_column(
+                K, f, a, y, c, parameters, x_out, change_out, linear_out, outcome_out, products_out,
+                work + column * 2 * WORDS * B, tol, eps, limit, models, b, t, k_row,
+                y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
+            )  # fmt: skip
+        first += LANES
+        lane = LANES - 1 - lane  # columns are often sorted by λ, and so by their time: the last come to who had the first
 
 
 @triton.jit
@@ -140,7 +143,7 @@ def _solve_column(
 ):  # fmt: skip
     own = K
     if HELD:
-        own = read(K, part * ROWS, b, k_row, B, TILE)
+        own = read_columns(K, part * ROWS, b, k_row, B, TILE)
     index = tl.arange(0, B)
     row = index < b
     f = tl.load(f_in + index * t + column, mask=row, other=0.0)

@@ -31,14 +31,13 @@ def dot(a, b):
 
 
 @triton.jit
-def _add(a0, b0, c0, a1, b1, c1):
-    return a0 + a1, b0 + b1, c0 + c1
+def _add_two(a0, b0, a1, b1):
+    return a0 + a1, b0 + b1
 
 
 @triton.jit
-def sums(a, b, c):
-    """Three sums for the price of one: most of it is waiting for other threads."""
-    return tl.reduce((a, b, c), 0, _add)
+def _add_six(a0, b0, c0, d0, e0, f0, a1, b1, c1, d1, e1, f1):
+    return a0 + a1, b0 + b1, c0 + c1, d0 + d1, e0 + e1, f0 + f1
 
 
 @triton.jit
@@ -57,8 +56,16 @@ def face(x, g, low, high, kink, KINK: tl.constexpr):
 
 @triton.jit
 def read(K, first, b, k_row, B: tl.constexpr, TILE: tl.constexpr):
-    """TILE rows of K."""
+    """TILE rows of K, (TILE, B)."""
     rows, columns = first + tl.arange(0, TILE), tl.arange(0, B)
+    inside = (rows[:, None] < b) & (columns[None, :] < b)
+    return tl.load(K + rows[:, None] * k_row + columns[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def read_columns(K, first, b, k_row, B: tl.constexpr, TILE: tl.constexpr):
+    """TILE columns of K, (B, TILE), which are its rows too: a thread adds up most of their product by itself."""
+    rows, columns = tl.arange(0, B), first + tl.arange(0, TILE)
     inside = (rows[:, None] < b) & (columns[None, :] < b)
     return tl.load(K + rows[:, None] * k_row + columns[None, :], mask=inside, other=0.0)
 
@@ -111,9 +118,9 @@ def _word(places, turn, GROUP: tl.constexpr, PACK: tl.constexpr):
 
 
 @triton.jit
-def times(
+def begin(
     K,
-    own,  # (TILE, B) where HELD
+    own,  # (B, TILE) where HELD
     v,
     part,
     work,
@@ -123,19 +130,41 @@ def times(
     B: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
-    GROUP: tl.constexpr,
     HELD: tl.constexpr,
-    PACK: tl.constexpr,
 ):
-    """K v, of which each program of the group computes ROWS rows, its own where HELD; turn counts the products."""
+    """Tell the others ROWS rows of K v, those of this program; turn counts the products, and `hear` has them all."""
     places = work + (turn % 2) * WORDS * B
     turn += 1
     for first in range(0, ROWS, TILE):
-        tile = own
-        if not HELD:
-            tile = read(K, part * ROWS + first, b, k_row, B, TILE)
-        tell(places, part * ROWS + first + tl.arange(0, TILE), tl.sum(tile * v[None, :], axis=1), turn, B)
+        if HELD:
+            product = tl.sum(own * v[:, None], axis=0)
+        else:
+            product = tl.sum(read(K, part * ROWS + first, b, k_row, B, TILE) * v[None, :], axis=1)
+        tell(places, part * ROWS + first + tl.arange(0, TILE), product, turn, B)
+    return places, turn
+
+
+@triton.jit
+def times(
+    K, own, v, part, work, turn, b, k_row,
+    B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, HELD: tl.constexpr,
+    PACK: tl.constexpr,
+):  # fmt: skip
+    """K v, by all programs of the group."""
+    places, turn = begin(K, own, v, part, work, turn, b, k_row, B, ROWS, TILE, HELD)
     return hear(places, v, turn, B, GROUP, PACK), turn
+
+
+@triton.jit
+def look(x, g, q, moved, leaving, inverse, low, high, kink, KINK: tl.constexpr):
+    """All sums over x and the gradient there that decide how to go on, at once: most of their time is waiting."""
+    _pull, _low, _high, held, gradient = face(x, g, low, high, kink, KINK)
+    scaled = gradient * inverse
+    free = tl.where(held, 0.0, scaled)
+    moved, leaving = tl.where(moved, 1.0, 0.0).to(x.dtype), tl.where(leaving, 1.0, 0.0).to(x.dtype)
+    return tl.reduce(
+        (gradient * gradient, scaled * gradient, free * gradient, free * q, moved, leaving), 0, _add_six
+    )
 
 
 @triton.jit
@@ -147,52 +176,58 @@ def minimise(
 ):  # fmt: skip
     """Conjugate gradients on the free set, from x; see joker.solvers.free_set."""
     Ks = x * 0
-    p, q = x * 0, x * 0
+    p = x * 0
     curvature = tiny
     fresh = tolerance == tolerance  # true
     products = turn * 0
-    pull, lower, upper, held, gradient = face(x, g, low, high, kink, KINK)
-    go = tl.sqrt(dot(gradient, gradient)) > tolerance
+    still = x != x  # false
+    square, all_pull, free_pull, shared, _, _ = look(x, g, p, still, still, inverse, low, high, kink, KINK)
+    go = tl.sqrt(square) > tolerance
     while go:
+        pull, lower, upper, held, gradient = face(x, g, low, high, kink, KINK)
         scaled = gradient * inverse
-        free = tl.where(held, 0.0, scaled)
-        all_pull, free_pull, shared = sums(scaled * gradient, free * gradient, free * q)
         freeing = all_pull - free_pull > free_pull
         along = tl.where(fresh, 0.0, shared / curvature)
         p = tl.where(freeing, scaled, tl.where(held, 0.0, scaled - along * p))
-        Kp, turn = times(K, own, p, part, work, turn, b, k_row, B, ROWS, TILE, GROUP, HELD, PACK)
+        places, turn = begin(K, own, p, part, work, turn, b, k_row, B, ROWS, TILE, HELD)
+        length, fall = tl.reduce((p * p, p * pull), 0, _add_two)  # while the others are at it
+        Kp = hear(places, p, turn, B, GROUP, PACK)
+        products += 1
         q = Kp + h * p
-        bent, length, fall = sums(p * q, p * p, p * pull)
-        curvature = tl.maximum(tl.maximum(bent, smallest * length), tiny)
+        curvature = tl.maximum(tl.maximum(dot(p, q), smallest * length), tiny)
         step = fall / curvature
         goal = x - step * p
         new = tl.minimum(tl.maximum(goal, lower), upper)
         Kd = -step * Kp
-        products += 1
-        fresh = tl.sum((new != goal).to(tl.int32), axis=0) > 0
+        d = new - x
+        square, all_pull, free_pull, shared, moved, left = look(
+            new, g + Kd + h * d, q, d != 0, new != goal, inverse, low, high, kink, KINK
+        )
+        fresh = left > 0
         if fresh:
+            places, turn = begin(K, own, d, part, work, turn, b, k_row, B, ROWS, TILE, HELD)
             room = tl.where(p > 0, x - lower, x - upper) / tl.where(p == 0, 1.0, p)
             room = tl.where(p == 0, float("inf"), room)
             first = tl.minimum(tl.min(room, axis=0), step)
-            wall = tl.where(room <= first, tl.where(p > 0, lower, upper), x - first * p)
             change = first * (0.5 * first * curvature - fall)
-            d = new - x
-            Kd, turn = times(K, own, d, part, work, turn, b, k_row, B, ROWS, TILE, GROUP, HELD, PACK)
+            Kd = hear(places, d, turn, B, GROUP, PACK)
             products += 1
-            better = dot(d, pull) + 0.5 * dot(d, Kd + h * d) <= change
+            better = dot(d, pull + 0.5 * (Kd + h * d)) <= change
             if (better == 0) & (SHORTER * step > first):
                 new = tl.minimum(tl.maximum(x - SHORTER * step * p, lower), upper)
                 d = new - x
                 Kd, turn = times(K, own, d, part, work, turn, b, k_row, B, ROWS, TILE, GROUP, HELD, PACK)
                 products += 1
-                better = dot(d, pull) + 0.5 * dot(d, Kd + h * d) <= change
+                better = dot(d, pull + 0.5 * (Kd + h * d)) <= change
+            wall = tl.where(room <= first, tl.where(p > 0, lower, upper), x - first * p)
             new = tl.where(better, new, wall)
             Kd = tl.where(better, Kd, -first * Kp)
-        d = new - x
+            d = new - x
+            square, all_pull, free_pull, shared, moved, left = look(
+                new, g + Kd + h * d, q, d != 0, still, inverse, low, high, kink, KINK
+            )
         g = g + Kd + h * d
         x = new
         Ks = Ks + Kd
-        pull, lower, upper, held, gradient = face(x, g, low, high, kink, KINK)
-        square, moved, _ = sums(gradient * gradient, tl.where(d != 0, 1.0, 0.0).to(x.dtype), x * 0)
         go = (tl.sqrt(square) > tolerance) & (products < limit) & (moved > 0)
     return x, Ks, products, turn
