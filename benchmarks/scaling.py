@@ -141,7 +141,7 @@ def _epoch(training: Training) -> float:
 
 def _steps(training: Training, steps: int) -> float:
     """The median of some steps, after those that set things up."""
-    warm = WARM if training.descent.replay else 2
+    warm = WARM if training.descent.visits.replay else 2
     times = []
     for number in range(steps + warm):
         started = time.perf_counter()

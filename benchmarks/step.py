@@ -27,7 +27,7 @@ from torch import Tensor
 
 from joker.data import HostRows
 from joker.models import FeatureMachine
-from joker.runtime import Upload
+from joker.runtime.streams import Upload
 from joker.solvers import Descent, Settings
 from joker.training import prepare
 

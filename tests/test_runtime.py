@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
 from joker.runtime import (
-    all_true,
-    asynchronous,
     format_bytes,
     generator,
     hold_interrupts,
@@ -25,6 +23,7 @@ from joker.runtime import (
     peak_bytes,
     tiles,
 )
+from joker.runtime.streams import all_true, asynchronous
 
 # Sizes.
 

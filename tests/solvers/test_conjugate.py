@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.runtime import asynchronous
+from joker.runtime.streams import asynchronous
 from joker.solvers.conjugate import Between, Diagonal, Preconditioner, Step, descend
 
 B, T = 120, 9

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.runtime import asynchronous, places
+from joker.runtime.streams import asynchronous, places
 from joker.solvers.free_set import Box, minimise
 from joker.solvers.splitting import Splitting
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from joker.data.checks import CHECKED, check_finite
-from joker.runtime import Upload
+from joker.runtime.streams import Upload
 
 
 class Rows(ABC):

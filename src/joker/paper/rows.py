@@ -19,7 +19,7 @@ from joker.data.sets.parts import Draw, part_of
 from joker.data.sources import Source
 from joker.errors import InvalidData, MissingFile
 from joker.paper.table import PaperSet
-from joker.runtime import Upload
+from joker.runtime.streams import Upload
 
 BATCH_BYTES = 2**26  # of rows that are read in one go
 CHUNK = 2**22  # entries that are scaled in one go

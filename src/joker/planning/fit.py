@@ -16,7 +16,7 @@ from joker.kernels.product import LONGEST
 from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan, gaps, least_tile, without_gaps
 from joker.runtime import format_bytes, tile_bytes
 from joker.solvers.footprint import look_bytes, solve_bytes
-from joker.solvers.parts import feature_step_bytes, step_parts
+from joker.solvers.parts import Cut, feature_step_bytes, room_bytes, step_parts
 
 VISIT = 48  # bytes that the order of blocks takes for each block
 ROUND = 2**18  # bytes: what is too small to be listed
@@ -148,13 +148,20 @@ class FitLayout:
         """What the features of a block take within ``scratch``, or at least."""
         if self.features is None:
             return 0
-        size, low = self.parts(0 if smallest else scratch)
-        return feature_step_bytes(self._part(size), *self._step_shape, low=low, itemsize=self.dtype.itemsize)
+        how = self.parts(0 if smallest else scratch)
+        return feature_step_bytes(self._part(how.size), *self._step_shape, how, self.dtype.itemsize)
 
-    def parts(self, scratch: int) -> tuple[int, int | None]:
-        """Return how many features of a block are there at a time, and how many in bfloat16 as well."""
+    def parts(self, scratch: int) -> Cut:
+        """Return how the features of a block are made."""
         assert self.features is not None
-        return step_parts(self.features, *self._step_shape, scratch, mixed=self.low, itemsize=self.dtype.itemsize)
+        ahead, itemsize = self.device.type == "cuda" and self.rows > self.b, self.dtype.itemsize
+        return step_parts(self.features, *self._step_shape, scratch, mixed=self.low, ahead=ahead, itemsize=itemsize)
+
+    def _rooms(self, scratch: int) -> int:
+        """What of ``scratch`` is kept for two blocks, of which one is made ahead."""
+        if self.features is None or not self.parts(scratch).ahead:
+            return 0
+        return room_bytes(self.b, self.features.n_features, self.dtype.itemsize)
 
     @property
     def _step_shape(self) -> tuple[int, int, int, int]:
@@ -178,7 +185,7 @@ class FitLayout:
     def tile_rows(self, scratch: int) -> int:
         """Return the rows of a tile within ``scratch``, about."""
         longest = LONGEST if self.features is None and self.device.type != "cuda" else self.rows
-        most = scratch if self.features is None else tile_bytes(scratch, self.device)
+        most = scratch if self.features is None else tile_bytes(scratch - self._rooms(scratch), self.device)
         return max(1, bisect_right(range(1, min(self.rows, longest) + 1), most, key=self._tile_bytes))
 
     def at(self, time: str) -> int:
@@ -199,12 +206,13 @@ class FitLayout:
     def items(self, scratch: int) -> tuple[Item, ...]:
         """Everything, with tiles and parts as large as ``scratch`` lets them be."""
         tile = self._tile_bytes(self.tile_rows(scratch))
-        step = tile if self.features is None else self._step_bytes(scratch=scratch)
+        step, rooms = tile if self.features is None else self._step_bytes(scratch=scratch), self._rooms(scratch)
         name = "a tile of the kernel matrix" if self.features is None else "features of a block"
-        between = gaps(max(step, tile), self.device)
+        between = gaps(max(step, tile + rooms), self.device)
         return (
             *self.held,
-            Item(name, step, (STEP,)),
+            Item("two blocks, one made ahead", rooms, (STEP, LOOK)),
+            Item(name, step - rooms, (STEP,)),
             Item("a tile of predictions", tile, (LOOK,)),
             Item("gaps between pieces of memory", between, (STEP, LOOK)),
         )
@@ -252,7 +260,7 @@ def _plan(layout: FitLayout, first: FitLayout, budget: int | None, scratch: int)
     m = None if layout.features is None else layout.features.n_features
     block = layout.b * layout.row_bytes
     scratch = max(scratch - block, 0) if budget is None else scratch  # the rows of a block are taken from it
-    part = 0 if m is None else layout.parts(scratch)[0]
+    part = 0 if m is None else layout.parts(scratch).size
     tile = layout.tile_rows(scratch)
     return Plan(
         title=_title(layout, m),

@@ -23,7 +23,7 @@ from torch import Tensor
 from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.ops import block_search
-from joker.runtime import all_true, places
+from joker.runtime.streams import all_true, places
 from joker.solvers.conjugate import Between, Diagonal, Preconditioner, descend
 from joker.solvers.free_set import Box, Minimum, minimise
 from joker.solvers.splitting import STEPS, Splitting

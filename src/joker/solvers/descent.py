@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -13,7 +14,8 @@ from torch import Tensor
 from joker.data import Blocks, Rows, TensorRows
 from joker.errors import BudgetTooSmall, StateMismatch
 from joker.ops import block_search
-from joker.runtime import OutOfMemory, Replay, format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
+from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
+from joker.runtime.streams import OutOfMemory
 from joker.solvers.average import Average
 from joker.solvers.block import Outcome
 from joker.solvers.gap import Gap, Point, certify
@@ -22,12 +24,14 @@ from joker.solvers.problem import Problem
 from joker.solvers.radius import Radius
 from joker.solvers.report import Reason, Record, Report, Tally
 from joker.solvers.settings import Settings
-from joker.solvers.state import State
+from joker.solvers.state import Ready, State
+from joker.solvers.visits import Visits
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
 KEPT = ("block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed")  # when a solve is continued
 AT_ONCE = 2**17  # entries of which a mark is taken, or which are moved into the box, in one go
-ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so
+ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so,
+ONE_BLOCK_TOL = 0.1  # as nothing else will change what it has found
 
 Callback = Callable[[Record], bool | None]  # True asks to stop
 Tick = Callable[[], bool | None]
@@ -60,9 +64,13 @@ class Descent:
         self.whole = True  # False when an error has left a block half visited
         device = state.alpha.device
         self.tally = Tally(device)
-        self._permutation = None if self.blocks.shuffled else self.blocks.permutation.to(state.x.index_device)
-        self._numbers = torch.arange(self.blocks.count, device=device)
-        self._plan()
+        # One block of a free quadratic loss is solved by one factorisation, to the last digit.
+        once = self.blocks.count == 1 and problem.loss.quadratic and problem.loss.unbounded
+        self._dual = None if once else problem.dual
+        tol = min(settings.block.tol, ONE_BLOCK_TOL if self.blocks.count == 1 else inf)
+        self._solver = replace(settings.block, tol=tol)
+        fused = self._dual is not None and block_search.available(device, self.blocks.size)
+        self.visits = Visits(state, self.blocks, fused)
 
     @property
     def epoch(self) -> float:
@@ -89,6 +97,7 @@ class Descent:
             if limit or self._due():
                 point, gap, reason = self._look(callback, judge)
                 if reason or limit:
+                    self.visits.forget()
                     return self._report(point, gap, reason or limit or Reason.ASKED)
             with hold_interrupts():
                 self.step()
@@ -98,12 +107,10 @@ class Descent:
     def step(self) -> None:
         """Visit one block."""
         self.whole = False
-        k = self.blocks.visit(self.steps)
-        rows, x = self._block(k)
         if self.radius:
             self.radius.set(self.steps)
         try:
-            self._visit(self._numbers[k : k + 1], rows, x)
+            self.visits.visit(self.steps, self._step)
         except OutOfMemory:  # nothing has moved yet: memory is taken before α and its image change
             self._make_room()
             self.step()
@@ -111,34 +118,9 @@ class Descent:
             self.steps += 1
             self.whole = True
 
-    def _block(self, k: int) -> tuple[Tensor, Tensor]:  # (b,), (b, d)
-        """The rows of block k and their inputs; those of the next block may be fetched meanwhile."""
-        run, x = slice(*self.blocks.span(k)), self.state.x
-        if self._permutation is None:
-            inputs = x[run]
-            x.expect(slice(*self.blocks.span(self.blocks.visit(self.steps + 1))))
-            return torch.arange(run.start, run.stop, device=self.state.alpha.device), inputs
-        numbers = self._permutation[run]
-        return numbers.to(self.state.alpha.device, non_blocking=True), x[numbers]
-
-    def _plan(self) -> None:
-        """Choose how a step is made; what was captured before is let go."""
-        # One block of a free quadratic loss is solved by one factorisation, to the last digit.
-        once = self.blocks.count == 1 and self.problem.loss.quadratic and self.problem.loss.unbounded
-        self._dual = None if once else self.problem.dual
-        fused = self._dual is not None and block_search.available(self.state.alpha.device, self.blocks.size)
-        self.replay = Replay() if fused else None
-
-    def _visit(self, *inputs: Tensor) -> None:
-        """One step, replayed where nothing in it needs the host."""
-        if self.replay is None:
-            self._step(*inputs)
-        else:
-            self.replay(self._step, *inputs)
-
     def _make_room(self) -> None:
         """Plan the step again with less scratch space."""
-        self._plan()
+        self.visits.forget()
         release_memory(self.state.alpha.device)
         if not self.state.shrink():
             needed, free = self.state.scratch_bytes, free_bytes(self.state.alpha.device)
@@ -152,17 +134,18 @@ class Descent:
         self,
         k: Tensor,  # (1,)
         rows: Tensor,  # (b,)
-        x: Tensor,  # (b, d)
+        x: Tensor | None,  # (b, d)
+        ready: Ready | None = None,
     ) -> None:
-        """Visit block k, without a look at any number on the host."""
+        """Visit block k, whose inputs are x or which is ready, without a look at any number on the host."""
         rows = rows.long()
         if self.momentum:
-            found = self.momentum.step(self.state, rows, x, self.problem, self.settings.block)
+            found = self.momentum.step(self.state, rows, x, ready, self.problem, self._solver)
             if self.average:
                 self.average.record_all(self.state)
         else:
-            block = self.state.open(rows, x)
-            found = self.settings.block.solve(block.K, block.f, block.a, *self.problem.take(rows), self._dual)
+            block = self.state.open(rows, x, ready)
+            found = self._solver.solve(block.K, block.f, block.a, *self.problem.take(rows), self._dual)
             found = self.radius.shorten(found, block.a) if self.radius else found
             found = self.state.commit(block, found)
             if self.average:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from joker.solvers.block import BlockResult, BlockSolver
 from joker.solvers.problem import Problem
-from joker.solvers.state import State
+from joker.solvers.state import Ready, State
 
 ROUNDING = 100  # units in the last place by which an objective of many rows may rise for no reason
 
@@ -40,12 +40,20 @@ class Momentum:
         self.alpha, self.image = state.alpha.clone(), state.image.clone()
         self.dual: Tensor | None = None
 
-    def step(self, state: State, rows: Tensor, x: Tensor, problem: Problem, solver: BlockSolver) -> BlockResult:
-        """Visit the block of ``rows``, whose inputs are ``x``."""
+    def step(
+        self,
+        state: State,
+        rows: Tensor,  # (b,)
+        x: Tensor | None,  # (b, d)
+        ready: Ready | None,
+        problem: Problem,
+        solver: BlockSolver,
+    ) -> BlockResult:
+        """Visit the block of ``rows``, whose inputs are ``x``, or which is ``ready``."""
         theta, shrink = self.theta.to(state.alpha.dtype), (self.count * self.theta).to(state.alpha.dtype)
         state.alpha.lerp_(self.alpha, theta)
         state.image.lerp_(self.image, theta)
-        block = state.open(rows, x)
+        block = state.open(rows, x, ready)
         z = self.alpha.index_select(0, rows)
         found = solver.solve(shrink * block.K, block.f, z, *problem.take(rows), problem.dual)
         found, change = state.settle(block, z, found, shrink)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self
 
@@ -14,6 +14,7 @@ from joker.solvers.footprint import solve_bytes
 SMALLEST_PART = 256  # features
 SLICES = 8  # of a part in low precision, at most: of more the products take longer
 WHOLE = 16  # sides of a matrix that tensor cores take as they are are multiples of it
+SECOND_STREAM = 2**25  # bytes that cuBLAS keeps for it
 
 
 class FeatureMap(Protocol):
@@ -67,36 +68,59 @@ class Part:
         return [(at, self.features.slice(at.start, at.stop)) for at in cut(self.features.n_features, self.low)]
 
 
+@dataclass(frozen=True)
+class Cut:
+    """How the features of a block are made.
+
+    Parameters
+    ----------
+    size : int
+        Features of a part.
+    low : int or None
+        How many of them are there in bfloat16 as well, at a time; None for none.
+    ahead : bool
+        Whether those of the next block are made while one is solved. They then need room of their own.
+    """
+
+    size: int
+    low: int | None = None
+    ahead: bool = False
+
+    def smaller(self) -> Cut | None:
+        """Return how a step takes less: more slices, which cost nothing but launches, no work ahead, smaller parts."""
+        if self.low is not None and self.low > max(self.size // SLICES, SMALLEST_PART):
+            return replace(self, low=self.low // 2)
+        if self.ahead:
+            return replace(self, low=None if self.low is None else self.size, ahead=False)
+        return replace(self, size=self.size // 2) if self.size > SMALLEST_PART else None
+
+
 def cut(m: int, size: int) -> list[slice]:
     """Cut m features into parts of at most ``size``."""
     return [slice(start, min(start + size, m)) for start in range(0, m, size)]
 
 
-def smaller(size: int, low: int | None) -> tuple[int, int | None] | None:
-    """Return smaller parts, or more slices of them, for a step that takes less; None where there are none."""
-    if low is not None and low > max(size // SLICES, SMALLEST_PART):
-        return size, low // 2  # costs nothing but a few more launches
-    return (size // 2, low) if size > SMALLEST_PART else None
-
-
 def step_parts(
-    features: FeatureMap, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, itemsize: int
-) -> tuple[int, int | None]:
-    """Return in what parts the features of a block fit ``budget``, or else the smallest, and the size of slices."""
-    found: tuple[int, int | None] = (m, m if mixed else None)
-    while (fewer := smaller(*found)) is not None:
-        part = features if found[0] == m else features.slice(0, found[0])
-        if feature_step_bytes(part, b, d, m, t, low=found[1], itemsize=itemsize) <= budget:
+    features: FeatureMap, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, ahead: bool, itemsize: int
+) -> Cut:
+    """Return how the features of a block are made within ``budget``, or else in the smallest parts."""
+    found = Cut(m, m if mixed else None, ahead)
+    while (fewer := found.smaller()) is not None:
+        part = features if found.size == m else features.slice(0, found.size)
+        if feature_step_bytes(part, b, d, m, t, found, itemsize) <= budget:
             break
         found = fewer
     return found
 
 
-def feature_step_bytes(part: FeatureMap, b: int, d: int, m: int, t: int, *, low: int | None, itemsize: int) -> int:
-    """Return the bytes that a step with features holds beside the state, where a block's come in parts like ``part``.
-
-    ``low`` is how many are there in bfloat16 as well, None for none.
-    """
-    rows, twins = round_up(b, WHOLE), 0 if low is None else round_up(min(low, part.n_features), WHOLE)
+def feature_step_bytes(part: FeatureMap, b: int, d: int, m: int, t: int, how: Cut, itemsize: int) -> int:
+    """Return the bytes that a step with features holds beside the state, where features come in parts like ``part``."""
+    rows, twins = round_up(b, WHOLE), 0 if how.low is None else round_up(min(how.low, part.n_features), WHOLE)
     changes = (2 if part.n_features == m else 3) * m * t  # of the image
-    return part.work_bytes(b) + 2 * rows * twins + solve_bytes(b, t, itemsize) + itemsize * (changes + b * d)
+    more = (room_bytes(b, m, itemsize) // 2 + SECOND_STREAM) if how.ahead else 0  # one of them is counted as features
+    return part.work_bytes(b) + 2 * rows * twins + solve_bytes(b, t, itemsize) + itemsize * (changes + b * d) + more
+
+
+def room_bytes(b: int, m: int, itemsize: int) -> int:
+    """Return the bytes of the features and kernel matrices of two blocks."""
+    return 2 * itemsize * b * (round_up(m, WHOLE) + round_up(b, WHOLE))

@@ -21,7 +21,7 @@ from joker.ops.narrow import times, transposed_times
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
 from joker.solvers.block import BlockResult
 from joker.solvers.footprint import look_bytes
-from joker.solvers.parts import WHOLE, FeatureMap, Part, cut, feature_step_bytes, smaller, step_parts
+from joker.solvers.parts import WHOLE, Cut, FeatureMap, Part, cut, feature_step_bytes, room_bytes, step_parts
 
 SAMPLE = 16  # rows
 KEPT = 0.5  # share of the decrease promised by an inexact K from which on a step is taken as it is
@@ -36,6 +36,14 @@ class Gram(Protocol):
 
 
 AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a block needs that no step changes, so that it can be made ahead."""
+
+    K: Tensor  # (b, b)
+    inside: Tensor  # what moves the image: (b, d) rows or (b, m) features
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,9 @@ class State(ABC):
     exact = True
     """Whether the K of an open block is as good as the image."""
 
+    ahead = False
+    """Whether there is room to make the next block ready while one is solved."""
+
     def __init__(self, x: Rows, t: int, image_rows: int) -> None:
         self.x = x  # (n, d)
         self.alpha = torch.zeros(len(x), t, dtype=x.dtype, device=x.device)
@@ -65,8 +76,9 @@ class State(ABC):
         self,
         rows: Tensor,  # (b,)
         x: Tensor | None = None,  # (b, d)
+        ready: Ready | None = None,
     ) -> OpenBlock:
-        """The kernel, prediction and α of a block; ``x`` are its inputs, where they are at hand."""
+        """The kernel, prediction and α of a block; ``x`` are its inputs, or ``ready`` what was made of them before."""
 
     @abstractmethod
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
@@ -113,6 +125,21 @@ class State(ABC):
         """Take less scratch space for a block from now on; False if there is no way."""
         return False
 
+    def take_room(self) -> None:
+        """Take the room for two blocks, of which one is solved and the other made ready."""
+        raise NotImplementedError
+
+    def make_ready(self, x: Tensor, place: int) -> None:  # (b, d)
+        """Make a block with these inputs ready, in one of two places."""
+        raise NotImplementedError
+
+    def made(self, place: int, b: int) -> Ready:
+        """The block of b rows that was made there."""
+        raise NotImplementedError
+
+    def let_go(self) -> None:  # noqa: B027
+        """Give up the room, until it is taken again."""
+
     @abstractmethod
     def image_of(self, alpha: Tensor) -> Tensor:
         """The image of any α (n, t), computed afresh: without the rounding of many small steps."""
@@ -147,7 +174,7 @@ class ExactState(State):
     def scratch_bytes(self) -> int:
         return self.budget + 2 * self.image.numel() * self.image.element_size()
 
-    def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
+    def open(self, rows: Tensor, x: Tensor | None = None, ready: Ready | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
         return OpenBlock(rows, self.gram(x, x), self.image.index_select(0, rows), self.alpha.index_select(0, rows), x)
 
@@ -181,7 +208,7 @@ class FeatureState(State):
         The map ψ.
     budget : int
         Bytes of scratch space. Where the features of a block do not fit, they are made in
-        parts, and made again to move θ.
+        parts, and made again to move θ; where those of two blocks do, on a card, the next one's are made ahead.
     block_size : int
         Rows of a block, at most.
     mixed : bool
@@ -200,77 +227,98 @@ class FeatureState(State):
         super().__init__(x, t, features.n_features)
         self.features, self.budget, self.block_size = features, budget, block_size
         self.exact = not (mixed and rounds(x.dtype, x.device, features.n_features))
-        m, itemsize = features.n_features, x.dtype.itemsize
-        self.part(*step_parts(features, block_size, x.shape[1], m, t, budget, mixed=not self.exact, itemsize=itemsize))
+        m, d, itemsize = features.n_features, x.shape[1], x.dtype.itemsize
+        ahead = x.device.type == "cuda" and len(x) > block_size
+        self.part(
+            step_parts(features, block_size, d, m, t, budget, mixed=not self.exact, ahead=ahead, itemsize=itemsize)
+        )
 
-    def part(self, size: int, low: int | None = None) -> None:
-        """Make the features of a block in parts of at most ``size``, and their bfloat16 twins ``low`` at a time."""
-        m = self.features.n_features
-        self.size = min(size, m)
-        self.low = min(low or self.size, self.size)
-        self.parts = [Part(at, self.features.slice(at.start, at.stop), self.low) for at in cut(m, self.size)]
+    def part(self, how: Cut) -> None:
+        """Make the features of a block in this way from now on."""
+        m, size = self.features.n_features, min(how.size, self.features.n_features)
+        self.how = replace(how, size=size, low=None if self.exact else min(how.low or size, size))
+        slices = self.how.low or size
+        self.parts = [Part(at, self.features.slice(at.start, at.stop), slices) for at in cut(m, size)]
         if len(self.parts) == 1:
-            self.parts = [Part(slice(0, m), self.features, self.low)]
+            self.parts = [Part(slice(0, m), self.features, slices)]
+        self.ahead = how.ahead and len(self.parts) == 1
+        self._room: Ready | None = None
+
+    def take_room(self) -> None:
+        b, m, new = self.block_size, self.features.n_features, self.alpha.new_empty
+        self._room = Ready(new(2, b, round_up(b, WHOLE)), new(2, b, round_up(m, WHOLE)))
+
+    def make_ready(self, x: Tensor, place: int) -> None:  # (b, d)
+        there = self.made(place, len(x))
+        there.K.copy_(self._gram_and_features(self.parts[0], x, there.inside)[0])
+
+    def made(self, place: int, b: int) -> Ready:
+        assert self._room is not None
+        return Ready(self._room.K[place, :b, :b], self._room.inside[place, :b, : self.features.n_features])
+
+    def let_go(self) -> None:
+        self._room = None
 
     @property
     def scratch_bytes(self) -> int:
-        return feature_step_bytes(
-            self.parts[0].features,
-            self.block_size,
-            self.x.shape[1],
-            *self.image.shape,
-            low=None if self.exact else self.low,
-            itemsize=self.alpha.element_size(),
-        )
+        (m, t), d = self.image.shape, self.x.shape[1]
+        part, itemsize = self.parts[0].features, self.alpha.element_size()
+        return feature_step_bytes(part, self.block_size, d, m, t, self.how, itemsize)
+
+    @property
+    def tile_budget(self) -> int:
+        """Bytes of scratch space for tiles, beside the room for blocks made ahead."""
+        m, itemsize = self.features.n_features, self.alpha.element_size()
+        return self.budget - (room_bytes(self.block_size, m, itemsize) if self.ahead else 0)
 
     def shrink(self) -> bool:
-        fewer = smaller(self.size, None if self.exact else self.low)
+        fewer = self.how.smaller()
         if fewer is not None:
-            self.part(*fewer)
+            self.part(fewer)
         return fewer is not None
 
-    def open(self, rows: Tensor, x: Tensor | None = None) -> OpenBlock:
-        x = self.x[rows] if x is None else x
-        inside, (K, f) = (x, self._open_parts(x)) if len(self.parts) > 1 else self._open_whole(x)
-        return OpenBlock(rows, K, f, self.alpha.index_select(0, rows), inside)
-
-    def _open_whole(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The features of a block, K and f."""
-        psi, K = self._features_and_gram(self.parts[0], x)
-        return psi, (K, times(psi, self.image))
+    def open(self, rows: Tensor, x: Tensor | None = None, ready: Ready | None = None) -> OpenBlock:
+        a = self.alpha.index_select(0, rows)
+        if ready is None:
+            x = self.x[rows] if x is None else x
+            if len(self.parts) > 1:
+                return OpenBlock(rows, *self._open_parts(x), a, x)
+            ready = Ready(*self._gram_and_features(self.parts[0], x))
+        return OpenBlock(rows, ready.K, times(ready.inside, self.image), a, ready.inside)
 
     def _open_parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """K and f, with the features of one part at a time in one room: new room for each would tear memory apart."""
-        room, K = x.new_empty(len(x), self.size), x.new_zeros(len(x), len(x))
+        room, K = x.new_empty(len(x), self.how.size), x.new_zeros(len(x), len(x))
         f = x.new_zeros(len(x), self.image.shape[1])
         for part in self.parts:
             if self.exact:
                 psi = part.features.fill(x, room[:, : part.features.n_features])
                 K.addmm_(psi, psi.T)
             else:
-                psi, more = self._features_and_gram(part, x)
+                more, psi = self._gram_and_features(part, x)
                 K += more
             f += times(psi, self.image[part.at])
         return K, f
 
-    def _features_and_gram(self, part: Part, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _gram_and_features(self, part: Part, x: Tensor, psi: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """K of a part of the features, and those, in ``psi`` where it is given."""
         if self.exact:
-            psi = part.features(x)
-            return psi, psi @ psi.T
+            psi = part.features(x) if psi is None else part.features.fill(x, psi)
+            return psi @ psi.T, psi
         if len(part.slices) == 1:
-            psi, low = part.features.mixed(x)
-            return psi, low_gram(low, len(x))
-        m = part.features.n_features
-        psi, K = x.new_empty(len(x), round_up(m, WHOLE))[:, :m], x.new_zeros(len(x), len(x))
+            psi, low = part.features.mixed(x, psi)
+            return low_gram(low, len(x)), psi
+        m, K = part.features.n_features, x.new_zeros(len(x), len(x))
+        psi = x.new_empty(len(x), round_up(m, WHOLE))[:, :m] if psi is None else psi
         for at, features in part.slices:
             K += low_gram(features.mixed(x, psi[:, at])[1], len(x))
-        return psi, K
+        return K, psi
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         if len(self.parts) == 1:
             return transposed_times(block.inside, move)
         change = move.new_empty(self.image.shape)
-        room = move.new_empty(len(move), self.size)
+        room = move.new_empty(len(move), self.how.size)
         for part in self.parts:
             psi = part.features.fill(block.inside, room[:, : part.features.n_features])
             change[part.at] = transposed_times(psi, move)
@@ -289,11 +337,11 @@ class FeatureState(State):
         def work(b: int) -> int:
             return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, look_bytes(b, t))
 
-        budget = tile_bytes(max(self.budget, work(1)), image.device)
+        budget = tile_bytes(max(self.tile_budget, work(1)), image.device)
         for tile in tiles(len(self.x), work, max(budget, work(1)), "features"):
             yield tile, self.features.apply(self.x[tile], image)
 
     def _tiles(self) -> Iterator[slice]:
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
-        budget = max(tile_bytes(self.budget, self.x.device), min(row_bytes, self.budget))
+        budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))
         return tiles(len(self.x), row_bytes, budget, "features")

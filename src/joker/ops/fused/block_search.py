@@ -130,7 +130,9 @@ def solve_block(
                 y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
             )  # fmt: skip
         first += LANES
-        lane = LANES - 1 - lane  # columns are often sorted by λ, and so by their time: the last come to who had the first
+        lane = (
+            LANES - 1 - lane
+        )  # columns are often sorted by λ, and so by their time: the last come to who had the first
 
 
 @triton.jit

@@ -162,9 +162,7 @@ def look(x, g, q, moved, leaving, inverse, low, high, kink, KINK: tl.constexpr):
     scaled = gradient * inverse
     free = tl.where(held, 0.0, scaled)
     moved, leaving = tl.where(moved, 1.0, 0.0).to(x.dtype), tl.where(leaving, 1.0, 0.0).to(x.dtype)
-    return tl.reduce(
-        (gradient * gradient, scaled * gradient, free * gradient, free * q, moved, leaving), 0, _add_six
-    )
+    return tl.reduce((gradient * gradient, scaled * gradient, free * gradient, free * q, moved, leaving), 0, _add_six)
 
 
 @triton.jit

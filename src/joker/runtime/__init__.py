@@ -1,6 +1,6 @@
 """Device, dtype, randomness and memory: where and with what a computation runs.
 
-The only module that talks to ``torch.cuda``.
+The only package that talks to ``torch.cuda``.
 """
 
 from __future__ import annotations
@@ -12,20 +12,16 @@ import re
 import signal
 import sys
 import threading
-import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
-from typing import Any
 
 import torch
-from torch import Tensor
 
-from joker.errors import BudgetTooSmall, CaptureFailed, InvalidParameter, UnknownName
+from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
 
 try:
     VERSION = version("joker")
@@ -91,9 +87,6 @@ def nearest_device(name: str) -> torch.device:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):  # torch without CUDA asserts
         return torch.device("cpu")
-
-
-OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError
 
 
 def free_bytes(device: torch.device) -> float:
@@ -190,143 +183,6 @@ def on_device(device: torch.device) -> Iterator[None]:
         return
     with torch.cuda.device(device):
         yield
-
-
-def all_true(mask: Tensor) -> bool:
-    """Whether a loop may stop early because ``mask`` is true everywhere.
-
-    Reading a mask makes the host wait for an accelerator, which graph capture forbids: inside
-    :func:`asynchronous` the answer is always "go on", and masked work changes nothing.
-    """
-    return not _asynchronous.get() and bool(mask.all())
-
-
-def places(mask: Tensor) -> Tensor:
-    """Where a one-dimensional ``mask`` is true; inside :func:`asynchronous` every place: the host may not know."""
-    if _asynchronous.get():
-        return torch.arange(len(mask), device=mask.device)
-    return mask.nonzero()[:, 0]
-
-
-_asynchronous: ContextVar[bool] = ContextVar("asynchronous", default=False)
-
-
-@contextmanager
-def asynchronous() -> Iterator[None]:
-    """Take no decision on the host, so that what runs inside can be captured in a graph."""
-    token = _asynchronous.set(True)
-    try:
-        yield
-    finally:
-        _asynchronous.reset(token)
-
-
-class Replay:
-    """Calls of a function of tensors, captured on its first calls and replayed from then on.
-
-    The function must do all its work in place on tensors that it owns, and read none of them on the
-    host. For each shape of inputs on a CUDA card the first call runs as it is, the second is
-    captured in a graph, and further calls cost one launch. On the CPU every call runs as it is.
-    """
-
-    def __init__(self) -> None:
-        self.graphs: dict[tuple[torch.Size, ...], tuple[list[Tensor], torch.cuda.CUDAGraph] | None] = {}
-        self.pool: Any = None
-        self.capturing = True
-
-    def __call__(self, function: Callable[..., object], *inputs: Tensor) -> None:
-        """Run the function, or what was captured of it."""
-        shapes = tuple(tensor.shape for tensor in inputs)
-        if inputs[0].is_cuda and self.capturing and shapes in self.graphs:
-            self.graphs[shapes] = self.graphs[shapes] or self._capture(function, inputs)
-        if (captured := self.graphs.get(shapes)) is None:
-            with self._aside(inputs[0].device):
-                function(*inputs)
-            self.graphs[shapes] = None
-            return
-        kept, graph = captured
-        for static, tensor in zip(kept, inputs, strict=True):
-            static.copy_(tensor)
-        graph.replay()
-
-    @contextmanager
-    def _aside(self, device: torch.device) -> Iterator[None]:
-        """Run on the stream that is captured later: cuBLAS keeps a work space for every stream that it has seen."""
-        if device.type != "cuda":
-            yield
-            return
-        here, aside = torch.cuda.current_stream(device), _side_stream(device)
-        aside.wait_stream(here)
-        try:
-            with asynchronous(), torch.cuda.stream(aside):
-                yield
-        finally:
-            here.wait_stream(aside)
-
-    def _capture(
-        self, function: Callable[..., object], inputs: tuple[Tensor, ...]
-    ) -> tuple[list[Tensor], torch.cuda.CUDAGraph] | None:
-        kept = [tensor.clone() for tensor in inputs]
-        try:
-            graph = torch.cuda.CUDAGraph()
-            with asynchronous(), torch.cuda.graph(graph, pool=self.pool, stream=_side_stream(kept[0].device)):
-                function(*kept)
-        except OutOfMemory:
-            raise
-        except RuntimeError as error:
-            self.capturing = False
-            warnings.warn(
-                CaptureFailed(f"a step must be captured in a CUDA graph to run at full speed; that failed: {error}"),
-                stacklevel=2,
-            )
-            return None
-        self.pool = self.pool or graph.pool()
-        return kept, graph
-
-
-@cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream on which graphs are captured, one for each card."""
-    return torch.cuda.Stream(device)
-
-
-class Upload:
-    """Copies from the host to a card that neither wait for the other.
-
-    Each copy goes through a page-locked buffer of a ring; a buffer is used again once its last copy has arrived.
-    """
-
-    SLOTS = 8
-    LARGE = 2**22  # bytes: a copy that takes long anyway needs no buffer
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.turn = 0
-        self.buffers: list[Tensor | None] = [None] * self.SLOTS
-        self.arrived = [torch.cuda.Event() for _ in range(self.SLOTS)] if device.type == "cuda" else []
-
-    def __call__(
-        self,
-        shape: Sequence[int],
-        dtype: torch.dtype,
-        fill: Callable[[Tensor], object],
-    ) -> Tensor:
-        """Return a tensor on the device with what ``fill`` writes into the buffer that it is given."""
-        if self.device.type != "cuda" or math.prod(shape) * dtype.itemsize > self.LARGE:
-            fill(plain := torch.empty(*shape, dtype=dtype))
-            return plain.to(self.device)
-        self.turn = (self.turn + 1) % self.SLOTS
-        self.arrived[self.turn].synchronize()
-        kept, size = self.buffers[self.turn], math.prod(shape)
-        if kept is None or kept.dtype != dtype or kept.numel() < size:
-            kept = self.buffers[self.turn] = torch.empty(size, dtype=dtype, pin_memory=True)
-        fill(buffer := kept[:size].view(*shape))
-        copy = buffer.to(self.device, non_blocking=True)
-        self.arrived[self.turn].record()
-        return copy
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Upload, (self.device,)
 
 
 @contextmanager
