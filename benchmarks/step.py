@@ -9,6 +9,9 @@ products that a block solve takes, which is printed. The floor is what a step ca
 same run with plain torch calls: XW, the cosine, K_BB (in tf32 for a mixed step, else in float32), Ψθ and Ψᵀs. It can be
 beaten, as XW and the cosine are one kernel here. Times are medians of device events over batches of steps, after
 the captured graph has been replayed a few times. Synchronisations are those that torch's debug mode reports.
+
+A block is made ready (features and K_BB, on a second stream) while the one before it is solved, where memory has room
+for both and it pays; "alone" is without that.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ from joker.training import prepare
 
 CUDA = torch.device("cuda")
 SEED = 0
-WARM, BATCHES, BATCH = 8, 5, 20
+WARM, BATCHES, BATCH = 16, 5, 20
 CLASSIFICATION = ("hinge", "squared_hinge", "logistic")
 
 
@@ -54,6 +57,7 @@ class Case:
     mixed: bool = True
     momentum: bool = False
     host: bool = False
+    alone: bool = False  # no block is made ready while another is solved
     memory: str = "4GB"
 
     def rows(self) -> tuple[Tensor, Tensor]:
@@ -70,7 +74,7 @@ class Case:
         """The descent whose steps are timed."""
         x, y = self.rows()
         lam = 1 / 32 if self.t == 1 else [2.0 ** (k - 7) for k in range(self.t)]
-        return prepare(
+        solve = prepare(
             HostRows(x.pin_memory(), Upload(CUDA)) if self.host else x,
             y,
             loss=self.loss,
@@ -83,6 +87,9 @@ class Case:
             mixed=self.mixed,
             settings=Settings(block_size=self.b, momentum=self.momentum, seed=SEED),
         ).descent
+        if self.alone:
+            solve.state.part(replace(solve.state.how, ahead=False))
+        return solve
 
 
 def cases() -> list[Case]:
@@ -94,8 +101,13 @@ def cases() -> list[Case]:
         *plain,
         Case("logistic, b 1,024", "logistic", 2.0, b=1_024),
         Case("epsilon_insensitive", "epsilon_insensitive", 1.0),
+        Case("squared_hinge, mixed, alone", "squared_hinge", 0.7, alone=True),
+        Case("logistic, b 1,024, alone", "logistic", 2.0, b=1_024, alone=True),
+        Case("epsilon_insensitive, alone", "epsilon_insensitive", 1.0, alone=True),
         Case("1 column, m 50,000", "squared_hinge", 0.7, m=50_000),
         Case("15 columns, m 50,000", "squared_hinge", 0.7, m=50_000, t=15),
+        Case("1 column, m 50,000, alone", "squared_hinge", 0.7, m=50_000, alone=True),
+        Case("15 columns, m 50,000, alone", "squared_hinge", 0.7, m=50_000, t=15, alone=True),
         Case("ridge, m 10,000", "squared", 0.25, m=10_000),
         Case("ridge with momentum, m 50,000", "squared", 0.7, m=50_000, momentum=True),
         Case("exact gaussian", "squared", 5.0, b=2_048, m=None, d=90, n=463_715),
@@ -103,6 +115,8 @@ def cases() -> list[Case]:
         Case("structured", "squared_hinge", 3.0, m=200_000, d=3_072, t=10, n=20_000, features="structured"),
         Case("8.8 M rows on the card", "squared_hinge", 0.7, n=8_800_000),
         Case("8.8 M rows on the host", "squared_hinge", 0.8, n=8_800_000, host=True),
+        Case("8.8 M rows on the card, alone", "squared_hinge", 0.7, n=8_800_000, alone=True),
+        Case("8.8 M rows on the host, alone", "squared_hinge", 0.8, n=8_800_000, host=True, alone=True),
     ]
 
 

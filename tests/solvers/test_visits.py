@@ -8,7 +8,7 @@ from torch import Tensor
 
 from joker.runtime.streams import OutOfMemory
 from joker.solvers import Descent, FeatureState, Settings
-from joker.solvers.parts import Cut, feature_step_bytes, step_parts
+from joker.solvers.parts import AHEAD, Cut, feature_step_bytes, step_parts
 from joker.training import prepare
 
 M = 300
@@ -90,7 +90,7 @@ def test_without_room_for_two_blocks_each_is_made_when_its_turn_comes() -> None:
 
 def test_every_smaller_way_takes_less() -> None:
     features = descent().state.features
-    shape = (512, 5, M, 1)
+    shape = (AHEAD // M + 1, 5, M, 1)
     how: Cut | None = Cut(M, M, ahead=True)
     taken = []
     while how is not None:
@@ -103,6 +103,12 @@ def test_every_smaller_way_takes_less() -> None:
     assert not step_parts(features, *shape, 0, mixed=True, ahead=True, itemsize=4).ahead
 
 
+def test_small_blocks_are_not_made_ahead() -> None:
+    features, b = descent().state.features, AHEAD // M
+    found = [step_parts(features, rows, 5, M, 1, 2**40, mixed=True, ahead=True, itemsize=4) for rows in (b - 1, b + 1)]
+    assert [how.ahead for how in found] == [False, True]
+
+
 def test_the_cpu_does_not_go_ahead() -> None:
     assert not descent().state.ahead
 
@@ -113,8 +119,7 @@ def test_the_cpu_does_not_go_ahead() -> None:
 def test_on_a_card_going_ahead_changes_nothing(loss: str, m: int, mixed: bool, momentum: bool) -> None:
     ahead, plain = (descent("cuda", loss, m, mixed, momentum=momentum) for _ in range(2))
     assert isinstance(ahead.state, FeatureState)
-    assert ahead.state.ahead
-    plain.state.part(Cut(m, m if mixed else None))
+    ahead.state.part(Cut(m, m if mixed else None, ahead=True))
     for _ in range(40):
         ahead.step()
         plain.step()

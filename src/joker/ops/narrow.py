@@ -6,13 +6,14 @@ import math
 
 from torch import Tensor
 
-from joker.ops.dispatch import OFFSETS, fuses, round_up
+from joker.ops.dispatch import OFFSETS, fuses
 from joker.runtime import multiprocessors, on_device
 
 ROWS, STEP = 64, 64  # of a tile of Ψ in Ψ v
 WIDTH, DEPTH = 128, 16  # of a tile of Ψᵀ in Ψᵀ v
 NARROWEST, WIDEST = 16, 64  # columns: tensor cores have no fewer, and more were not measured
 TOGETHER = 2  # programs on a multiprocessor
+ADDED = 128  # numbers that a program adds up
 
 
 def times(
@@ -42,18 +43,19 @@ def _fused(psi: Tensor, v: Tensor) -> bool:
 
 def launch_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
     """Run the fused form of `times`: parts of the sum, which are added in a fixed order."""
-    from joker.ops.fused.narrow import product_kernel
+    from joker.ops.fused.narrow import add_kernel, product_kernel
 
     (b, m), t = psi.shape, v.shape[1]
-    tiles = math.ceil(b / ROWS)
-    share = round_up(math.ceil(m / max(1, TOGETHER * multiprocessors(psi.device) // tiles)), STEP)
-    parts = psi.new_empty(math.ceil(m / share), b, t)
+    tiles, terms = math.ceil(b / ROWS), math.ceil(m / STEP)
+    steps = math.ceil(terms / max(1, TOGETHER * multiprocessors(psi.device) // tiles))
+    parts, out = psi.new_empty(math.ceil(terms / steps), b, t), psi.new_empty(b, t)
     with on_device(psi.device):
         product_kernel[(tiles, len(parts))](
-            *(psi, v.contiguous(), parts, b, m, t, share, psi.stride(0)),
-            **{"ROWS": ROWS, "STEP": STEP, "T": _width(t), "num_warps": 4, "num_stages": 3},
+            *(psi, v.contiguous(), parts, b, m, t, steps, psi.stride(0)),
+            **{"ROWS": ROWS, "STEP": STEP, "T": _width(t), "num_warps": 8, "num_stages": 3},
         )
-    return parts.sum(0)
+        add_kernel[(math.ceil(b * t / ADDED),)](parts, out, len(parts), b * t, WIDTH=ADDED, num_warps=4)
+    return out
 
 
 def launch_transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t) -> (m, t)

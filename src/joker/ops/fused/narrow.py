@@ -7,17 +7,17 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["b", "t", "share"])  # the blocks of a fit differ by a row
+@triton.jit(do_not_specialize=["b", "t", "steps"])  # the blocks of a fit differ by a row
 def product_kernel(
-    psi, v, out, b, m, t, share, psi_row,  # (b, m), (m, t), (parts, b, t)
+    psi, v, out, b, m, t, steps, psi_row,  # (b, m), (m, t), (parts, b, t)
     ROWS: tl.constexpr, STEP: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
-    """One part of Ψ v: the sum over ``share`` columns of Ψ, for some of its rows."""
+    """One part of Ψ v: the sum over ``steps`` times STEP columns of Ψ, for some of its rows."""
     rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, T)
-    first = tl.program_id(1) * share
+    first = tl.program_id(1) * steps
     total = tl.zeros((T, ROWS), tl.float32)
-    for start in range(first, tl.minimum(first + share, m), STEP):
-        terms = start + tl.arange(0, STEP)
+    for step in range(first, tl.minimum(first + steps, tl.cdiv(m, STEP))):
+        terms = step * STEP + tl.arange(0, STEP)  # known to be aligned: four numbers are read at once
         inside = (rows[None, :] < b) & (terms[:, None] < m)
         tile = tl.load(psi + rows[None, :].to(tl.int64) * psi_row + terms[:, None], mask=inside, other=0.0)
         inside = (terms[None, :] < m) & (columns[:, None] < t)
@@ -25,6 +25,16 @@ def product_kernel(
         total = tl.dot(weights, tile, total, input_precision="tf32x3")
     out += tl.program_id(1) * b * t
     tl.store(out + rows[None, :] * t + columns[:, None], total, mask=(rows[None, :] < b) & (columns[:, None] < t))
+
+
+@triton.jit(do_not_specialize=["parts", "length"])
+def add_kernel(parts_in, out, parts, length, WIDTH: tl.constexpr):  # (parts, length), (length,)
+    """The sum of parts, one after the other."""
+    at = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    total = tl.zeros((WIDTH,), tl.float32)
+    for part in range(parts):
+        total += tl.load(parts_in + part * length + at, mask=at < length, other=0.0)
+    tl.store(out + at, total, mask=at < length)
 
 
 @triton.jit(do_not_specialize=["b", "t"])
