@@ -75,8 +75,8 @@ SECTIONS = (
     Section(
         "step",
         "One step on a card",
-        "The floor is what a step cannot do without, in plain torch calls. A block is made ready (features and K_BB, on a "
-        'second stream) while the one before it is solved, where memory has room for both; "alone" is without that.',
+        "The floor is what a step cannot do without, in plain torch calls. A block is made ready (features and K_BB, "
+        'on a second stream) while the one before it is solved, where memory has room; "alone" is without that.',
         "python benchmarks/step.py",
     ),
     Section(

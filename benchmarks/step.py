@@ -162,6 +162,7 @@ def floor(case: Case) -> float | None:
 
 def measure(case: Case) -> dict[str, Any]:
     """Time the steps of one case."""
+    torch._C._cuda_clearCublasWorkspaces()  # what a case before this one has left
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     descent = case.descent()

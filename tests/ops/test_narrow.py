@@ -20,6 +20,13 @@ def test_products_are_those_of_float64(b, m, t, device, draw):
         torch.testing.assert_close(found.double(), want, rtol=1e-5, atol=1e-6 * want.abs().max().item())
 
 
+@pytest.mark.parametrize("programs", [0, 7])
+def test_lengths_of_columns_are_those_of_float64(programs, device, draw, monkeypatch):
+    monkeypatch.setattr(narrow, "multiprocessors", lambda _: 2 * programs)
+    v = draw(500, 3)
+    torch.testing.assert_close(narrow.launch_squares(v).double(), v.double().square().sum(0), rtol=1e-5, atol=0)
+
+
 def test_columns_in_another_order_of_memory_give_the_same(device, draw):
     psi, v, w = draw(5, 40), draw(3, 40).T, draw(3, 5).T
     torch.testing.assert_close(narrow.launch_times(psi, v), psi @ v, rtol=1e-4, atol=1e-5)
@@ -43,5 +50,6 @@ def test_the_plain_form_is_taken_elsewhere(draw):
     psi, v, w = draw(5, 40).double(), draw(40, 3).double(), draw(5, 3).double()
     assert torch.equal(narrow.times(psi, v), psi @ v)
     assert torch.equal(narrow.transposed_times(psi, w), psi.T @ w)
+    torch.testing.assert_close(narrow.squares(v), v.square().sum(0))
     assert narrow.times(psi, v[:, :1]).shape == (5, 1)
     assert narrow.times(psi[:, :0], v[:0]).count_nonzero() == 0

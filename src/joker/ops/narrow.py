@@ -1,19 +1,20 @@
-"""Products of features with a few columns: Ψ v and Ψᵀ v."""
+"""Products of features with a few columns, Ψ v and Ψᵀ v, and the lengths of columns."""
 
 from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
-from joker.ops.dispatch import OFFSETS, fuses
+from joker.ops.dispatch import OFFSETS, fuses, round_up
 from joker.runtime import multiprocessors, on_device
 
 ROWS, STEP = 64, 64  # of a tile of Ψ in Ψ v
 WIDTH, DEPTH = 128, 16  # of a tile of Ψᵀ in Ψᵀ v
 NARROWEST, WIDEST = 16, 64  # columns: tensor cores have no fewer, and more were not measured
 TOGETHER = 2  # programs on a multiprocessor
-ADDED = 128  # numbers that a program adds up
+ADDED = 32  # sums of a program
 
 
 def times(
@@ -36,6 +37,14 @@ def transposed_times(
     return (v.T @ psi).T if psi.is_cuda and v.shape[1] > 1 else psi.T @ v
 
 
+def squares(v: Tensor) -> Tensor:  # (m, t) -> (t,)
+    """Return the sum of squares of each column."""
+    if 1 < v.shape[1] <= WIDEST and 0 < v.numel() < OFFSETS and v.is_contiguous() and fuses(v):
+        return launch_squares(v)
+    total: Tensor = torch.linalg.vecdot(v, v, dim=0)
+    return total
+
+
 def _fused(psi: Tensor, v: Tensor) -> bool:
     small = v.numel() < OFFSETS and psi.shape[1] * v.shape[1] < OFFSETS
     return 1 < v.shape[1] <= WIDEST and psi.stride(1) == 1 and small and psi.numel() > 0 and fuses(psi, v)
@@ -43,7 +52,7 @@ def _fused(psi: Tensor, v: Tensor) -> bool:
 
 def launch_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
     """Run the fused form of `times`: parts of the sum, which are added in a fixed order."""
-    from joker.ops.fused.narrow import add_kernel, product_kernel
+    from joker.ops.fused.narrow import product_kernel
 
     (b, m), t = psi.shape, v.shape[1]
     tiles, terms = math.ceil(b / ROWS), math.ceil(m / STEP)
@@ -54,7 +63,7 @@ def launch_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
             *(psi, v.contiguous(), parts, b, m, t, steps, psi.stride(0)),
             **{"ROWS": ROWS, "STEP": STEP, "T": _width(t), "num_warps": 8, "num_stages": 3},
         )
-        add_kernel[(math.ceil(b * t / ADDED),)](parts, out, len(parts), b * t, WIDTH=ADDED, num_warps=4)
+        _add(parts, out)
     return out
 
 
@@ -70,6 +79,27 @@ def launch_transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t)
             **{"WIDTH": WIDTH, "STEP": DEPTH, "T": _width(t), "num_warps": 8, "num_stages": 4},
         )
     return out
+
+
+def launch_squares(v: Tensor) -> Tensor:  # (m, t) -> (t,)
+    """Run the fused form of `squares`."""
+    from joker.ops.fused.narrow import squares_kernel
+
+    m, t = v.shape
+    share = round_up(math.ceil(m / max(1, multiprocessors(v.device) // 2)), ROWS)
+    parts, out = v.new_empty(math.ceil(m / share), t), v.new_empty(t)
+    with on_device(v.device):
+        squares_kernel[(len(parts),)](v, parts, m, t, share, ROWS=ROWS, T=_width(t), num_warps=4)
+        _add(parts, out)
+    return out
+
+
+def _add(parts: Tensor, out: Tensor) -> None:
+    """Add parts up: an addition of its own is faster than the general one of torch for so few."""
+    from joker.ops.fused.narrow import add_kernel
+
+    sizes = {"PARTS": 1 << (len(parts) - 1).bit_length(), "WIDTH": ADDED, "num_warps": 4}
+    add_kernel[(math.ceil(out.numel() / ADDED),)](parts, out, len(parts), out.numel(), **sizes)
 
 
 def _width(t: int) -> int:

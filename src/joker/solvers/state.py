@@ -17,7 +17,7 @@ from torch import Tensor
 from joker.data import Rows, TensorRows
 from joker.ops.dispatch import round_up
 from joker.ops.low_precision import low_gram, rounds
-from joker.ops.narrow import times, transposed_times
+from joker.ops.narrow import squares, times, transposed_times
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
 from joker.solvers.block import BlockResult
 from joker.solvers.footprint import look_bytes
@@ -108,7 +108,7 @@ class State(ABC):
         change = self.image_change(block, move)
         if self.exact:
             return found, change
-        curvature = shrink * torch.linalg.vecdot(change, change, dim=0).double()
+        curvature = shrink * squares(change).double()
         good = found.linear + 0.5 * curvature <= KEPT * found.change
         share = torch.where(good, 1.0, (-found.linear / curvature).clamp(0, 1).nan_to_num(0.0))
         true = share * (found.linear + 0.5 * share * curvature)

@@ -28,13 +28,27 @@ def product_kernel(
 
 
 @triton.jit(do_not_specialize=["parts", "length"])
-def add_kernel(parts_in, out, parts, length, WIDTH: tl.constexpr):  # (parts, length), (length,)
-    """The sum of parts, one after the other."""
-    at = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
-    total = tl.zeros((WIDTH,), tl.float32)
-    for part in range(parts):
-        total += tl.load(parts_in + part * length + at, mask=at < length, other=0.0)
-    tl.store(out + at, total, mask=at < length)
+def add_kernel(parts_in, out, parts, length, PARTS: tl.constexpr, WIDTH: tl.constexpr):  # (parts, length), (length,)
+    """The sum of parts, in an order that does not change."""
+    part, at = tl.arange(0, PARTS), tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    inside = (part[:, None] < parts) & (at[None, :] < length)
+    value = tl.load(parts_in + part[:, None] * length + at[None, :], mask=inside, other=0.0)
+    tl.store(out + at, tl.sum(value, axis=0), mask=at < length)
+
+
+@triton.jit(do_not_specialize=["t"])
+def squares_kernel(v, out, m, t, share, ROWS: tl.constexpr, T: tl.constexpr):  # (m, t), (parts, t)
+    """One part of the sums of squares of the columns of v."""
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, T)
+    first = tl.program_id(0) * share
+    total = tl.zeros((ROWS, T), tl.float32)
+    for start in range(first, tl.minimum(first + share, m), ROWS):
+        at = start + rows
+        value = tl.load(
+            v + at[:, None] * t + columns[None, :], mask=(at[:, None] < m) & (columns[None, :] < t), other=0.0
+        )
+        total += value * value
+    tl.store(out + tl.program_id(0) * t + columns, tl.sum(total, axis=0), mask=columns < t)
 
 
 @triton.jit(do_not_specialize=["b", "t"])
