@@ -291,12 +291,8 @@ class FeatureState(State):
         room, K = x.new_empty(len(x), self.how.size), x.new_zeros(len(x), len(x))
         f = x.new_zeros(len(x), self.image.shape[1])
         for part in self.parts:
-            if self.exact:
-                psi = part.features.fill(x, room[:, : part.features.n_features])
-                K.addmm_(psi, psi.T)
-            else:
-                more, psi = self._gram_and_features(part, x)
-                K += more
+            more, psi = self._gram_and_features(part, x, room[:, : part.features.n_features])
+            K += more
             f += times(psi, self.image[part.at])
         return K, f
 
