@@ -92,8 +92,8 @@ def test_later_stages_try_fewer() -> None:
     search = Search(running(hill(1 / 2, 1.0)))
     search.best([Family(name, OCTAVES) for name in "abcdef"], [1000, 4000, 16000])
     counts = [len({t.candidate for t in search.trials if t.stage == stage}) for stage in range(3)]
-    assert counts[0] == 6 * len(OCTAVES)
-    assert counts[1] <= counts[0] / 2
+    assert counts[0] == 6 * (len(OCTAVES) + 1)  # and a wider one
+    assert counts[1] <= 12  # three kernels, each with two narrower bandwidths and a wider one
     assert counts[2] <= 6  # two kernels, each with two narrower bandwidths
 
 
@@ -145,10 +145,59 @@ def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> N
     assert best.score == max(trial.score for trial in latest)
 
 
-@pytest.mark.parametrize("pool", [10, 400, 1024, 1025, 5000, 30_000, 400_000, 10_000_000])
-def test_stages_grow_steadily_to_half_of_the_rows(pool: int) -> None:
+def moving(octaves: float) -> Formula:
+    """A top that moves by so many octaves to narrower bandwidths whenever the rows are four times as many."""
+    return lambda k, s, lam, rows: -abs(math.log2(s) + 1 + octaves * math.log(rows / 1000, 4))
+
+
+@pytest.mark.parametrize(("octaves", "stages"), [(0.0, 2), (0.5, 2), (1.0, 4), (2.0, 4)])
+def test_a_search_ends_with_the_first_stage_that_stays_where_it_began(octaves: float, stages: int) -> None:
+    """One whose bandwidth moves by more than the last step of a stage goes on to the end."""
+    rows = [1000, 4000, 16000, 64000]
+    search = Search(running(moving(octaves)), settles=True)
+    best = search.best([Family("a", OCTAVES)], rows)
+    assert {t.rows for t in search.trials} == set(rows[:stages])
+    assert best.rows == rows[stages - 1]
+    assert abs(math.log2(best.candidate.bandwidth) + 1 + octaves * (stages - 1)) <= 0.25
+    every = Search(running(moving(octaves)))
+    every.best([Family("a", OCTAVES)], rows)
+    assert {t.rows for t in every.trials} == set(rows)
+
+
+def test_a_search_goes_on_where_the_kernel_or_the_relevance_changes() -> None:
+    def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
+        return 0.1 * ((kernel == "late") == (rows > 2000)) - abs(math.log2(sigma / 0.5))
+
+    search = Search(running(score), settles=True)
+    search.best([Family("early", OCTAVES), Family("late", OCTAVES)], [1000, 4000, 16000, 64000])
+    assert {t.rows for t in search.trials} == {1000, 4000, 16000}
+
+    def weighed(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        loss = 20 - 5 * (candidate.power == (0.5 if rows < 2000 else 0.0)) + abs(math.log2(candidate.bandwidth / 0.5))
+        return [Trial(stage, rows, candidate, lam, loss, -loss, 0.0) for lam in candidate.lam]
+
+    search = Search(weighed, settles=True, weigh=lambda candidate, power: replace(candidate, power=power))
+    best = search.best([Family("a", OCTAVES, powers=(0.0, 0.5))], [1000, 4000, 16000, 64000])
+    assert {t.rows for t in search.trials} == {1000, 4000, 16000}
+    assert best.candidate.power == 0.0
+
+
+def test_a_kernel_is_not_dropped_before_its_narrow_bandwidths_are_seen() -> None:
+    """It is far behind at those that the search begins with, and the best where it ends."""
+
+    def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
+        return 10.0 if kernel == "plain" else 15 - 4 * abs(math.log2(sigma) + 4)
+
+    best = Search(running(score)).best([Family("plain", OCTAVES), Family("steep", OCTAVES)], [1000, 4000])
+    assert best.candidate.family.kernel == "steep"
+    assert math.log2(best.candidate.bandwidth) == pytest.approx(-4)
+
+
+@pytest.mark.parametrize("pool", [10, 400, 1024, 1025, 2500, 5000, 30_000, 400_000, 10_000_000])
+def test_stages_grow_steadily_to_a_quarter_and_then_half_of_the_rows(pool: int) -> None:
     rows = sizes(pool)
     assert len(rows) >= 2
     assert rows[0] == min(pool, 1024)
     assert rows[-1] == min(pool, max(4096, pool // 2))
+    assert min(pool, max(2048, pool // 4)) in rows[-2:]
     assert all(a <= b <= 8 * a for a, b in pairwise(rows))

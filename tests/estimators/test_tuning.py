@@ -18,6 +18,7 @@ from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import parameters
 from joker.estimators.bench import unit_of_penalty
 from joker.estimators.scoring import score_path
+from joker.estimators.search import sizes
 from joker.estimators.trials import COLUMNS, Tuned
 
 Array = NDArray[Any]
@@ -123,6 +124,40 @@ def test_the_scores_of_a_path_are_those_of_its_models(rng: np.random.Generator, 
     codes = np.where(y[:, None] == model.classes_, 1, -1)
     by_hand = [np.average(np.logaddexp(0, -codes * one.decision_function(X)).mean(1), weights=w) for one in path.models]
     assert_allclose(weighted, by_hand, rtol=1e-5)
+
+
+def test_it_stops_where_it_has_settled_unless_told_the_rows_or_with_features(rng: np.random.Generator) -> None:
+    """Half of the rows are looked at only where a quarter of them has moved the choice."""
+    X = rng.uniform(-1.5, 1.5, (5_000, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=5_000)
+    model = joker.KernelRidge(max_epochs=1)
+    free: dict[str, Any] = {"kernels": "gaussian", "estimator": model, "random_state": 0}
+    stages = sizes(4_000)
+    settled, again = (joker.tune(X, y, **free).table for _ in range(2))
+    assert {entry["rows"] for entry in settled} == set(stages[:-1])
+    assert [{**entry, "seconds": 0} for entry in again] == [{**entry, "seconds": 0} for entry in settled]
+    told = joker.tune(X, y, rows=stages, **free).table
+    assert {entry["rows"] for entry in told} == set(stages)
+    assert [entry["loss"] for entry in told][: len(settled)] == [entry["loss"] for entry in settled]
+    blurred = joker.tune(X, y, **{**free, "estimator": model.set_params(n_features=50)}).table
+    assert {entry["rows"] for entry in blurred} == set(stages)
+
+
+def test_the_first_stage_is_content_with_some_of_the_rows_held_out(rng: np.random.Generator) -> None:
+    """They have the classes in the shares of all."""
+    y = np.repeat([0, 1, 2], [4_200, 1_200, 600])
+    X = rng.normal(size=(6_000, 2)) + y[:, None]
+    seen: list[tuple[int, Array]] = []
+
+    def watch(model: Any, X_held: Array, y_held: Array) -> float:
+        seen.append((len(y_held), np.bincount(y_held) / len(y_held)))
+        return 0.0
+
+    model = joker.KernelClassifier(max_epochs=1, n_features=20)
+    joker.tune(X, y, estimator=model, scoring=watch, **{**QUICK, "rows": [80, 80]})
+    assert {count for count, _ in seen} == {1_024, 1_200}
+    for _, shares in seen:
+        assert_allclose(shares, [0.7, 0.2, 0.1], atol=2e-3)
 
 
 def test_it_repeats_itself(rng: np.random.Generator) -> None:

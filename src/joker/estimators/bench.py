@@ -30,9 +30,9 @@ from joker.estimators.widths import divided
 from joker.kernels import Kernel
 
 LEAST_ROWS = 10
-EPOCHS, BLOCK = 3, 256  # of a trial, at most: enough to rank candidates, and cheap
+EPOCHS, BLOCK = 2, 256  # of a trial, at most: after one epoch candidates rank otherwise, after two as after ten
 BLOCKS = 4  # of a trial, at least: one block would be solved to the tolerance, at any price
-SCREENED = 300  # held-out rows that the first stage is content with
+SCREENED, MOST_SCREENED = 300, 1_024  # held-out rows that the first stage is content with, of folds and of one split
 SETTLED = 2_000  # held-out rows from which on an accuracy decides
 SAMPLE = 256  # rows on which the size of a kernel is looked at
 ALONE = {"early_stopping": False, "warm_start": False, "callbacks": None, "verbose": 0, "max_time": math.inf}
@@ -119,7 +119,7 @@ class Bench:
     def run(self, stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         """Fit a candidate on the first rows of the splits and judge each λ on the rows held out."""
         started = time.perf_counter()
-        every = [self._judge(candidate, k, rows) for k in range(self._count(stage))]
+        every = [self._judge(candidate, k, rows, self._held(stage, k)) for k in range(self._count(stage))]
         losses, scores = np.mean(every, axis=0)
         seconds = (time.perf_counter() - started) / len(scores)
         found = zip(candidate.lam, np.nan_to_num(losses, nan=np.inf), np.nan_to_num(scores, nan=-np.inf), strict=True)
@@ -177,8 +177,14 @@ class Bench:
         enough = math.ceil(SCREENED / len(self.splits[0].held))
         return min(enough, len(self.splits)) if stage == 0 else len(self.splits)
 
-    def _judge(self, candidate: Candidate, k: int, size: int) -> Any:  # (2, λ)
-        rows, held = np.sort(self.splits[k].train[:size]), self.splits[k].held
+    def _held(self, stage: int, k: int) -> NDArray[np.intp]:
+        """The rows to judge on: all that are held out; in the first stage some, spread over the classes like all."""
+        held = self.splits[k].held
+        count = min(MOST_SCREENED, len(held)) if stage == 0 else len(held)
+        return held[np.arange(count) * len(held) // count]
+
+    def _judge(self, candidate: Candidate, k: int, size: int, held: NDArray[np.intp]) -> Any:  # (2, λ)
+        rows = np.sort(self.splits[k].train[:size])
         model, few = self._model(candidate, k, len(rows)), rows[:1]
         # With an eval_set no rows of these are held out; which rows it has does not matter here.
         model.fit(self._pick(rows), self.y[rows], **self._weights(rows), eval_set=(self._pick(few), self.y[few]))

@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 
 from joker.kernels import Kernel
 
-OCTAVES = (1.0, 1 / 2, 1 / 4, 1 / 8)  # bandwidths of the first stage, as multiples of the median distance
+OCTAVES = (1 / 2, 1 / 4)  # bandwidths that each kernel begins with, as multiples of the median distance
 COARSE, FINE = 2.0, 2**0.5  # steps from one bandwidth to the next, and the last step of each stage but the first
-MOST_STEPS = 4  # in one direction
+MOST_STEPS = 5  # in one direction
 WIDENING = 2  # stages that try wider bandwidths than they begin with
 DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most, and later stages may reach them
 WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
 BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
 BEHIND = 0.1  # a kernel goes on where its loss is larger than the best by such a share at most
 HANDICAP = 0.02  # the share of its loss by which a trial with weighted inputs has to be better than one without
-FIRST_ROWS, LAST_ROWS = 1_024, 4_096  # the last stage has half of the rows where these are more
-GROWTH = 4  # of the rows from stage to stage, or nearly
+FIRST_ROWS, QUARTER = 1_024, 2_048  # the last but one stage has a quarter of the rows where these are more,
+LAST_ROWS = 4_096  # and the last has half of them where these are more
+GROWTH = 4  # of the rows from stage to stage before these, or nearly
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ class Candidate:
     lam: tuple[float, ...]
     power: float = 0.0
 
-    def is_like(self, other: Candidate) -> bool:
-        """Whether kernel, relevance and bandwidth are the same."""
+    def is_like(self, other: Candidate, factor: float = 1.0) -> bool:
+        """Whether kernel, relevance and bandwidth are the same, the last up to a factor."""
         same = self.family is other.family and self.power == other.power
-        return same and math.isclose(self.bandwidth, other.bandwidth, rel_tol=1e-3)
+        return same and abs(math.log(self.bandwidth / other.bandwidth)) <= math.log(factor) + 1e-3
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,9 @@ class Search:
         Whether scores decide between the λ of the winner, whatever has decided before.
     out_of_time : callable
         Asked before each candidate but the first; True ends the search.
+    settles : bool
+        Whether a stage that stays where it began is the last: with more rows the best bandwidth moves on steadily
+        or hardly at all.
     weigh : callable
         ``weigh(candidate, power)`` gives the candidate with inputs weighted by that power of their relevance;
         None where it is not known.
@@ -105,21 +109,26 @@ class Search:
         *,
         by_score: bool = False,
         settle_by_score: bool = False,
+        settles: bool = False,
         out_of_time: Callable[[], bool] = lambda: False,
         weigh: Callable[[Candidate, float], Candidate | None] = lambda candidate, power: None,
     ) -> None:
         self.run, self.out_of_time, self.weigh = run, out_of_time, weigh
-        self.by_score, self.settle_by_score = by_score, settle_by_score
+        self.by_score, self.settle_by_score, self.settles = by_score, settle_by_score, settles
         self.trials: list[Trial] = []
 
     def best(self, families: Sequence[Family], rows: Sequence[int]) -> Trial:
-        """Search in stages of so many rows, and return the winner of the last."""
+        """Search in stages of so many rows, until one settles or is the last, and return its winner."""
         candidates = [candidate for family in families for candidate in family.first()]
         for stage, size in enumerate(rows):
+            before = self._ranked()[0].candidate if self.trials else None
             for candidate in candidates:
                 self._try(stage, size, candidate)
+            self._narrow(stage, size)
             for trial in self._leaders():
                 self._climb(stage, size, trial)
+            if self.settles and before is not None and self._ranked()[0].candidate.is_like(before, FINE):
+                break
             candidates = self._next(len(families), stage + 1)
         winner = self._ranked()[0]
         own = [trial for trial in self.trials if (trial.stage, trial.candidate) == (winner.stage, winner.candidate)]
@@ -136,6 +145,15 @@ class Search:
         found = self.run(stage, rows, candidate)
         self.trials += found
         return max(found, key=self._merit)
+
+    def _narrow(self, stage: int, rows: int) -> None:
+        """Follow each kernel whose narrowest bandwidth is the best of those it begins with: it is not judged by that.
+
+        Later stages begin with one bandwidth of a kernel, and only of those that may yet win.
+        """
+        for family, trial in self._by_family().items() if stage == 0 else ():
+            if family.open and trial.candidate.bandwidth == min(family.bandwidths):
+                self._walk(stage, rows, trial, 1 / COARSE)
 
     def _climb(self, stage: int, rows: int, best: Trial) -> None:
         """Move by octaves to narrower bandwidths while that helps; then by half an octave.
@@ -193,12 +211,16 @@ class Search:
             best.setdefault(trial.candidate, trial)
         return list(best.values())
 
-    def _leaders(self) -> list[Trial]:
-        """The best trial of each family that may yet win."""
+    def _by_family(self) -> dict[Family, Trial]:
+        """The best trial of each family in the latest stage, the best of all first."""
         best: dict[Family, Trial] = {}
         for trial in self._ranked():
             best.setdefault(trial.candidate.family, trial)
-        first, *others = best.values()
+        return best
+
+    def _leaders(self) -> list[Trial]:
+        """The best trial of each family that may yet win."""
+        first, *others = self._by_family().values()
         limit = first.loss + BEHIND * abs(first.loss)
         return [first, *(trial for trial in others if self.by_score or trial.loss <= limit)]
 
@@ -211,6 +233,8 @@ class Search:
 
 def sizes(pool: int) -> list[int]:
     """The rows of each stage, where there are ``pool`` rows in all."""
-    first, last = min(FIRST_ROWS, pool), min(pool, max(LAST_ROWS, pool // 2))
-    steps = max(1, round(math.log(last / first, GROWTH)))
-    return [round(first * (last / first) ** (step / steps)) for step in range(steps + 1)]
+    first, quarter = min(FIRST_ROWS, pool), min(pool, max(QUARTER, pool // 4))
+    steps = max(1, round(math.log(quarter / first, GROWTH)))
+    grown = [round(first * (quarter / first) ** (step / steps)) for step in range(steps + 1)]
+    last = min(pool, max(LAST_ROWS, pool // 2))
+    return [*grown, last] if last > quarter else grown

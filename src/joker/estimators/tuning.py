@@ -58,13 +58,16 @@ def tune(
     """Choose the kernel, its bandwidth and λ, and fit an estimator with them on all rows.
 
     Many candidates are tried on few rows, and few on many. The first stage fits 1,000 rows or so with each kernel and
-    bandwidths of 1, ½, ¼ and ⅛ of the median distance, four λ in one fit. The best go on to some four times as many
-    rows, up to half of them; each stage moves to narrower or wider bandwidths as long as that helps, by octaves and
-    then by half an octave, with a path of λ that moves along, and lets the relevance of inputs count for more or less.
-    What counts is the mean loss on rows that no trial is
-    trained on: a fifth of them, at most 5,000; three folds below 2,000 rows and five below 500. From 10,000 rows
-    on the last λ of a classifier without class weights is the one with the best accuracy. The winner is fitted
-    on all rows.
+    bandwidths of ½ and ¼ of the median distance, four λ in one fit; the best go on to some four times as many rows, and
+    so on up to a quarter of them. Each stage moves to narrower or wider bandwidths as long as that helps, by octaves
+    and then by half an octave, with a path of λ that moves along, and lets the relevance of inputs count for more or
+    less. A stage that ends with the kernel and the relevance that it began with, and within half an octave of the
+    bandwidth, is the last; where none does, one with half of the rows is. With random features, whose
+    blur shows on many rows only, all stages are run.
+
+    What counts is the mean loss on rows that no trial is trained on: a fifth of them, at most 5,000, of which the first
+    stage uses 1,024; three folds below 2,000 rows and five below 500. From 10,000 rows on the last λ of a classifier
+    without class weights is the one with the best accuracy. The winner is fitted on all rows.
 
     Parameters
     ----------
@@ -96,7 +99,7 @@ def tune(
         classes or outputs, 500 rows or more to train on, and ``bandwidths`` left to the search. Where time is up
         before the importance is known, or no input matters, all weigh alike.
     rows : int or sequence of int, optional
-        The rows of the sub-sample in each stage; a number is that of two stages.
+        The rows of the sub-sample in each stage, all of which are run; a number is that of two stages.
     sample_weight : array of shape (n,), optional
         How much each row counts, in the fits and in the scores.
     scoring : str or callable, optional
@@ -149,8 +152,14 @@ def tune(
     several = _kernels(kernels, model, bench)
     powers = _powers(relevance, several, bench, bandwidths is None)
     families = [bench.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in several]
-    by_score, settle = scoring is not None, bench.accurate
-    search = Search(bench.run, by_score=by_score, settle_by_score=settle, out_of_time=clock, weigh=bench.weigh)
+    search = Search(
+        bench.run,
+        by_score=scoring is not None,
+        settle_by_score=bench.accurate,
+        settles=rows is None and all(bench.n_features(kernel) is None for kernel in several),
+        out_of_time=clock,
+        weigh=bench.weigh,
+    )
     best = search.best(families, _sizes(rows, len(bench.splits[0].train)))
     searched = time.perf_counter() - started
     table = [bench.entry(trial) for trial in search.trials]
