@@ -32,7 +32,7 @@ from joker.kernels import Kernel
 LEAST_ROWS = 10
 EPOCHS, BLOCK = 2, 256  # of a trial, at most: after one epoch candidates rank otherwise, after two as after ten
 BLOCKS = 4  # of a trial, at least: one block would be solved to the tolerance, at any price
-SCREENED, MOST_SCREENED = 300, 1_024  # held-out rows that the first stage is content with, of folds and of one split
+SCREENED, MOST_SCREENED = 300, 512  # held-out rows that the first stage is content with, of folds and of one split
 SETTLED = 2_000  # held-out rows from which on an accuracy decides
 SAMPLE = 256  # rows on which the size of a kernel is looked at
 ALONE = {"early_stopping": False, "warm_start": False, "callbacks": None, "verbose": 0, "max_time": math.inf}

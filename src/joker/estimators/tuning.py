@@ -66,7 +66,7 @@ def tune(
     blur shows on many rows only, all stages are run.
 
     What counts is the mean loss on rows that no trial is trained on: a fifth of them, at most 5,000, of which the first
-    stage uses 1,024; three folds below 2,000 rows and five below 500. From 10,000 rows on the last λ of a classifier
+    stage uses 512; three folds below 2,000 rows and five below 500. From 10,000 rows on the last λ of a classifier
     without class weights is the one with the best accuracy. The winner is fitted on all rows.
 
     Parameters
