@@ -128,9 +128,8 @@ def test_the_scores_of_a_path_are_those_of_its_models(rng: np.random.Generator, 
 
 def test_it_stops_where_it_has_settled_unless_told_the_rows_or_with_features(rng: np.random.Generator) -> None:
     """Half of the rows are looked at only where a quarter of them has moved the choice."""
-    X = rng.uniform(-1.5, 1.5, (5_000, 1))
-    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=5_000)
-    model = joker.KernelRidge(max_epochs=1)
+    X, y = waves(rng, 5_000)
+    model = joker.KernelRidge(max_epochs=2)
     free: dict[str, Any] = {"kernels": "gaussian", "estimator": model, "random_state": 0}
     stages = sizes(4_000)
     settled, again = (joker.tune(X, y, **free).table for _ in range(2))

@@ -47,4 +47,5 @@ def squared_distance(
 def _squared_norm(
     x: Tensor,  # (b, d)
 ) -> Tensor:  # (b,)
-    return torch.linalg.vector_norm(x, dim=1).square_()  # einsum, a product for each row, takes ten times as long
+    length: Tensor = torch.linalg.vector_norm(x, dim=1)  # einsum, a product for each row, takes ten times as long
+    return length.square_()
