@@ -69,11 +69,11 @@ def test_an_interrupt_takes_effect_between_two_blocks(method: dict[str, bool]) -
     descent = make(max_epochs=3, tol=0.0, **method)
     step, seen = descent.state.open, []
 
-    def open_and_interrupt(rows, x):
+    def open_and_interrupt(rows, x, ready):
         seen.append(len(rows))
         if len(seen) == 7:
             os.kill(os.getpid(), signal.SIGINT)
-        return step(rows, x)
+        return step(rows, x, ready)
 
     descent.state.open = open_and_interrupt
     with pytest.raises(KeyboardInterrupt):

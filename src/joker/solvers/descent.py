@@ -17,7 +17,7 @@ from joker.ops import block_search
 from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.runtime.streams import OutOfMemory
 from joker.solvers.average import Average
-from joker.solvers.block import Outcome
+from joker.solvers.block import BlockSolver, Outcome
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.momentum import Momentum
 from joker.solvers.problem import Problem
@@ -67,8 +67,6 @@ class Descent:
         # One block of a free quadratic loss is solved by one factorisation, to the last digit.
         once = self.blocks.count == 1 and problem.loss.quadratic and problem.loss.unbounded
         self._dual = None if once else problem.dual
-        tol = min(settings.block.tol, ONE_BLOCK_TOL if self.blocks.count == 1 else inf)
-        self._solver = replace(settings.block, tol=tol)
         fused = self._dual is not None and block_search.available(device, self.blocks.size)
         self.visits = Visits(state, self.blocks, fused)
 
@@ -76,6 +74,12 @@ class Descent:
     def epoch(self) -> float:
         """Visits to a block, as a share of the number of blocks."""
         return self.steps / self.blocks.count
+
+    @property
+    def solver(self) -> BlockSolver:
+        """What solves a block, a problem in one block more closely."""
+        given = self.settings.block
+        return given if self.blocks.count > 1 else replace(given, tol=min(given.tol, ONE_BLOCK_TOL))
 
     @property
     def max_epochs(self) -> float:
@@ -140,12 +144,12 @@ class Descent:
         """Visit block k, whose inputs are x or which is ready, without a look at any number on the host."""
         rows = rows.long()
         if self.momentum:
-            found = self.momentum.step(self.state, rows, x, ready, self.problem, self._solver)
+            found = self.momentum.step(self.state, rows, x, ready, self.problem, self.solver)
             if self.average:
                 self.average.record_all(self.state)
         else:
             block = self.state.open(rows, x, ready)
-            found = self._solver.solve(block.K, block.f, block.a, *self.problem.take(rows), self._dual)
+            found = self.solver.solve(block.K, block.f, block.a, *self.problem.take(rows), self._dual)
             found = self.radius.shorten(found, block.a) if self.radius else found
             found = self.state.commit(block, found)
             if self.average:
