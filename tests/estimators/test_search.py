@@ -73,6 +73,16 @@ def test_a_bandwidth_that_does_badly_does_not_hide_better_ones_behind_it() -> No
     assert math.log2(best.candidate.bandwidth) == pytest.approx(-1.5)
 
 
+@pytest.mark.parametrize(("steepness", "again"), [(5.0, False), (0.1, True)])
+def test_a_bandwidth_that_lost_by_far_is_not_tried_on_more_rows(steepness: float, again: bool) -> None:
+    """Half an octave from the best it is tried all the same; losses are 20 less the score."""
+    search = Search(running(lambda kernel, sigma, lam, rows: 19 - steepness * abs(math.log2(sigma / 0.5))))
+    search.best([Family("a", OCTAVES)], [1000, 4000])
+    tried = {trial.candidate.bandwidth for trial in search.trials if trial.stage == 1}
+    assert (0.25 in tried) is again
+    assert min(tried) < 0.5
+
+
 def test_a_penalty_that_falls_with_the_rows_is_followed() -> None:
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return -abs(math.log10(lam / (1.0 if rows < 5000 else 0.1))) - abs(math.log2(sigma))
@@ -106,9 +116,19 @@ def test_given_bandwidths_and_penalties_are_the_only_ones() -> None:
     assert (best.candidate.bandwidth, best.lam) == (1.0, 8.0)
 
 
-def test_of_equal_scores_the_larger_penalty_wins() -> None:
+def test_of_equal_losses_the_larger_penalty_wins() -> None:
     best = Search(running(lambda kernel, sigma, lam, rows: 1.0)).best([Family("a", OCTAVES)], [1000])
     assert best.lam == max(DECADES)
+
+
+def test_of_equal_scores_the_smaller_loss_wins_where_scores_are_compared() -> None:
+    """An accuracy counts rows, so that penalties often tie; the loss still tells them apart."""
+
+    def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        return [Trial(stage, rows, candidate, lam, abs(math.log10(lam)), 0.9, 0.0) for lam in candidate.lam]
+
+    best = Search(run, settle_by_score=True).best([Family("a", (1.0,), False, (10.0, 1.0, 0.1))], [1000])
+    assert best.lam == 1.0
 
 
 @pytest.mark.parametrize("by_score", [False, True])

@@ -16,6 +16,7 @@ DECADES = (10.0, 1.0, 0.1, 0.01)  # λ of the first stage: small ones cost most,
 WINDOW = (10**0.5, 1.0, 10**-0.5)  # λ of the second stage, around the best
 BELOW = (1.0, 10**-0.5, 0.1)  # and of those with many rows: as rows are added the best λ falls, if it moves
 BEHIND = 0.1  # a kernel goes on where its loss is larger than the best by such a share at most
+HOPELESS = 1.5  # times the loss of the best, from which on a bandwidth is not tried again on more rows
 HANDICAP = 0.02  # the share of its loss by which a trial with weighted inputs has to be better than one without
 FIRST_ROWS, QUARTER = 1_024, 2_048  # the last but one stage has a quarter of the rows where these are more,
 LAST_ROWS = 4_096  # and the last has half of them where these are more
@@ -73,12 +74,12 @@ class Trial:
     seconds: float
 
     def merit(self, by_score: bool) -> tuple[float, float]:
-        """What the best trial has most of; of equals, the penalty decides.
+        """What the best trial has most of; of equals, the penalty decides, or the loss where scores are compared.
 
         Weights of inputs are many more numbers that rows have chosen, and so have to be worth it.
         """
         handicap = HANDICAP * abs(self.loss) if self.candidate.power else 0.0
-        return self.score if by_score else -self.loss - handicap, self.lam
+        return (self.score, -self.loss) if by_score else (-self.loss - handicap, self.lam)
 
 
 class Search:
@@ -194,11 +195,17 @@ class Search:
         """Multiply the bandwidth by ``factor`` as long as that helps; return where it ends."""
         for _ in range(most):
             candidate = replace(best.candidate, bandwidth=best.candidate.bandwidth * factor)
-            trial = self._try(stage, rows, candidate)
+            trial = None if self._hopeless(stage, candidate) else self._try(stage, rows, candidate)
             if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
                 break
             best = trial
         return best
+
+    def _hopeless(self, stage: int, candidate: Candidate) -> bool:
+        """Whether the stage before, on fewer rows, has shown that a candidate loses by far."""
+        before = [trial for trial in self.trials if trial.stage == stage - 1]
+        own = [trial.loss for trial in before if trial.candidate.is_like(candidate)]
+        return bool(own) and min(own) > HOPELESS * min(trial.loss for trial in before) > 0
 
     def _merit(self, trial: Trial) -> tuple[float, float]:
         return trial.merit(self.by_score)
