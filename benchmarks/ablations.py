@@ -34,7 +34,7 @@ import torch
 
 from joker import kernels
 from joker.kernels import bandwidth
-from joker.solvers import Record, Settings
+from joker.solvers import BlockSolver, Record, Settings
 from joker.training import Training, prepare
 
 EPOCHS = 5
@@ -73,6 +73,7 @@ class Setup:
     features: str = "fourier"
     bandwidth: str | None = None  # None: the base's own
     momentum: bool = False
+    tolerance: float = BlockSolver().tol
     mixed: bool = False
 
 
@@ -90,6 +91,7 @@ AXES: dict[str, dict[str, dict[str, Any]]] = {
     "features": {kind: {"features": kind} for kind in ("fourier", "fourier_pairs", "orthogonal", "structured")},
     "bandwidth": {rule: {"bandwidth": rule} for rule in ("median/2", "median", "paper", "median/3")},
     "momentum": {"off": {}, "on": {"momentum": True}},
+    "tolerance": {str(tol): {"tolerance": tol} for tol in (BlockSolver().tol, 0.02, 0.1, 0.4, 0.8)},  # of a block solve
     "precision": {"mixed": {"mixed": True}, "float32": {"mixed": False}},
 }
 PLANS = {
@@ -124,7 +126,9 @@ def training(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> Trainin
         intercept=True,
         memory="1GB",
         mixed=setup.mixed,
-        settings=Settings(max_epochs=EPOCHS, tol=0.0, seed=sets.SEED, **options),
+        settings=Settings(
+            max_epochs=EPOCHS, tol=0.0, seed=sets.SEED, block=BlockSolver(tol=setup.tolerance), **options
+        ),
     )
 
 
