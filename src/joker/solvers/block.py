@@ -34,8 +34,8 @@ SHRINK, GROW = 0.25, 2.0
 DIRECT = 2  # Cholesky factors, above which a search over all columns at once is cheaper
 HALVINGS = 10  # of a step whose model was poor
 NEAR = 0.1  # share of the distance to a barrier that a step must leave
-FEW = 6  # products of each column that come before a factorisation, or
-ALONE, KINKED = 96, 32  # of a single column, without a kink and with one; the more share it, the sooner it pays
+FEW = 6  # products of each column that come before a factorisation, or more where few columns share its price:
+ALONE, SHARED, KINKED = 192, 96, 32  # of one, of several over the square of their number, and those with a kink
 MEASURED = 512  # rows of the block for which that holds; of more a factorisation costs as many times more products
 CLAMPED = 0.1  # share of a model's decrease that a step clamped to the walls must keep
 WALLED, FREE = 0.5, 0.2  # shares of the target that a search may leave: without walls a smaller one costs little
@@ -293,8 +293,8 @@ class _Search:
     def _minimise(self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor) -> Minimum:
         """Conjugate gradients, at first a few: columns that need more are brought near by a splitting."""
         # A kink is a wall in the middle of the box: met ever again, it leaves little to conjugate directions.
-        limit, few = self.settings.max_products, max(FEW, (KINKED if box.kink else ALONE) // x.shape[1] ** 2)
-        few = few * max(MEASURED, len(x)) // MEASURED
+        limit, share = self.settings.max_products, KINKED if box.kink else ALONE if x.shape[1] == 1 else SHARED
+        few = max(FEW, share // x.shape[1] ** 2) * max(MEASURED, len(x)) // MEASURED
         if limit <= few + STEPS:
             return minimise(self.K, h, g, x, box, tolerance, limit)
         first = minimise(self.K, h, g, x, box, tolerance, few)
