@@ -271,18 +271,17 @@ def line(name: str, peer: str, metric: str, found: dict[str, Any]) -> str:
     )
 
 
-def read(file: Path, machine: dict[str, Any], fresh: bool) -> dict[str, Any]:
-    """The results so far, if they are of this machine."""
+def read(file: Path, machine: dict[str, Any], fresh: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The results so far, if they are of this machine, and what is to be known of them."""
     if fresh or not file.is_file():
-        return {}
+        return {}, {}
     before: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     if differing := [name for name in SAME if before["machine"].get(name) != machine[name]]:
         raise SystemExit(
             f"One machine for all: {file} was measured with another {', '.join(differing)}. "
             "Use --fresh to begin anew, or another --out."
         )
-    found: dict[str, Any] = before["sets"]
-    return found
+    return before["sets"], {name: text for name, text in before.items() if name == "note"}
 
 
 def chosen(only: str | None) -> list[tuple[str, Peer]]:
@@ -315,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     file, machine = options.out / "peers.json", common.machine(sets.SEED)
-    results = read(file, machine, options.fresh)
+    results, note = read(file, machine, options.fresh)
     for name, peer in chosen(options.only):
         entry = results.setdefault(name, {"metric": sets.SETS[name].metric, "peers": {}})
         if options.list or (options.missing and peer.name in entry["peers"]):
@@ -324,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = entry["peers"][peer.name] = run(name, peer, options.quick, options.limit)
         print(line(name, peer.name, entry["metric"], found), flush=True)
         shown = {"limit_seconds": options.limit, "generated": options.quick, "sets": results}
-        common.write_json(file, {"machine": machine, **shown, "summary": summary(results)})
+        common.write_json(file, note | {"machine": machine, **shown, "summary": summary(results)})
     for name, judged in summary(results).items():
         print(
             f"{name}: best kernel method {judged['best_kernel_method']} ({judged['best_score']:.4f}); "

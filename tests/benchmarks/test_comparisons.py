@@ -147,11 +147,11 @@ def test_results_of_another_machine_are_not_mixed(script: Script, tmp_path: Path
     peers = script("peers")
     machine = script("common").machine(0)
     file = tmp_path / "peers.json"
-    file.write_text(json.dumps({"machine": machine, "sets": {"kin40k": {}}}), encoding="utf-8")
-    assert peers.read(file, machine, fresh=False) == {"kin40k": {}}
+    file.write_text(json.dumps({"note": "so", "machine": machine, "sets": {"kin40k": {}}}), encoding="utf-8")
+    assert peers.read(file, machine, fresh=False) == ({"kin40k": {}}, {"note": "so"})
     with pytest.raises(SystemExit, match="another cores"):
         peers.read(file, {**machine, "cores": -1}, fresh=False)
-    assert peers.read(file, {**machine, "cores": -1}, fresh=True) == {}
+    assert peers.read(file, {**machine, "cores": -1}, fresh=True) == ({}, {})
 
 
 def test_the_clock_stands_still_while_joker_is_scored(script: Script) -> None:
