@@ -63,6 +63,18 @@ def test_a_descent_that_is_continued_makes_its_first_block_again() -> None:
     assert torch.equal(other.state.alpha, solve.state.alpha)
 
 
+def test_going_back_keeps_the_room_that_captured_steps_know() -> None:
+    solve = descent()
+    places, saved = go_ahead(solve), solve.state_dict()
+    solve.step()
+    room, first = solve.state._room, solve.state.alpha.clone()
+    solve.load_state_dict(saved)
+    solve.step()
+    assert solve.state._room is room
+    assert places == [0, 1, 0, 1]  # what was made ahead is of another step
+    assert torch.equal(solve.state.alpha, first)
+
+
 def test_a_run_leaves_no_room_behind() -> None:
     solve = descent(max_epochs=1)
     go_ahead(solve)

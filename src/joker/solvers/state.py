@@ -126,7 +126,7 @@ class State(ABC):
         return False
 
     def take_room(self) -> None:
-        """Take the room for two blocks, of which one is solved and the other made ready."""
+        """Take the room for two blocks, of which one is solved and the other made ready; keep it where it is there."""
         raise NotImplementedError
 
     def make_ready(self, x: Tensor, place: int) -> None:  # (b, d)
@@ -245,8 +245,9 @@ class FeatureState(State):
         self._room: Ready | None = None
 
     def take_room(self) -> None:
-        b, m, new = self.block_size, self.features.n_features, self.alpha.new_empty
-        self._room = Ready(new(2, b, round_up(b, WHOLE)), new(2, b, round_up(m, WHOLE)))
+        if self._room is None:  # else captured steps know where it is
+            b, m, new = self.block_size, self.features.n_features, self.alpha.new_empty
+            self._room = Ready(new(2, b, round_up(b, WHOLE)), new(2, b, round_up(m, WHOLE)))
 
     def make_ready(self, x: Tensor, place: int) -> None:  # (b, d)
         there = self.made(place, len(x))

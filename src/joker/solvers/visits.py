@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from joker.data import Blocks
 from joker.runtime.streams import Replay, beside
-from joker.solvers.state import Ready, State
+from joker.solvers.state import State
 
-
-class Step(Protocol):
-    """What is done on a block."""
-
-    def __call__(
-        self,
-        k: Tensor,  # (1,)
-        rows: Tensor,  # (b,)
-        x: Tensor | None,  # (b, d)
-        ready: Ready | None = None,
-        /,
-    ) -> None:
-        """Visit block k, whose inputs are x or which is ready."""
-        ...
+Step = Callable[..., None]  # of k (1,), rows (b,), and inputs (b, d) or None and what is Ready
 
 
 class Visits:
