@@ -107,7 +107,9 @@ def _start(u, toward, p0, eps, KIND: tl.constexpr):
     return out.to(u.dtype)
 
 
-@triton.jit(do_not_specialize=["b"])  # the blocks of a fit differ by a row
+# The blocks of a fit differ by a row. A stride known to be 1 would give the loads of a column another layout than the
+# rest, and vectors heard in two layouts are waited for twice.
+@triton.jit(do_not_specialize=["b", "t", "y_row", "y_column", "c_row", "c_column"])
 def solve_block(
     K, f, a, y, c, parameters,  # (b, b), (b, t), (b, t), (b, t), (b, t), (5, t): p0, p1, lower, upper, kink
     x_out, change_out, linear_out, outcome_out, products_out,  # (b, t), (t,), (t,), (t,), (t,)
