@@ -57,14 +57,13 @@ def launch_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
     (b, m), t = psi.shape, v.shape[1]
     tiles, terms = math.ceil(b / ROWS), math.ceil(m / STEP)
     steps = math.ceil(terms / max(1, TOGETHER * multiprocessors(psi.device) // tiles))
-    parts, out = psi.new_empty(math.ceil(terms / steps), b, t), psi.new_empty(b, t)
+    parts = psi.new_empty(math.ceil(terms / steps), b, t)
     with on_device(psi.device):
         product_kernel[(tiles, len(parts))](
             *(psi, v.contiguous(), parts, b, m, t, steps, psi.stride(0)),
             **{"ROWS": ROWS, "STEP": STEP, "T": _width(t), "num_warps": 8, "num_stages": 3},
         )
-        _add(parts, out)
-    return out
+        return _sum(parts)
 
 
 def launch_transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t) -> (m, t)
@@ -72,13 +71,15 @@ def launch_transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t)
     from joker.ops.fused.narrow import transposed_kernel
 
     (b, m), t = psi.shape, v.shape[1]
-    out = psi.new_empty(m, t)
+    tiles = math.ceil(m / WIDTH)
+    share = round_up(math.ceil(b / max(1, TOGETHER * multiprocessors(psi.device) // tiles)), DEPTH)
+    parts = psi.new_empty(math.ceil(b / share), m, t)
     with on_device(psi.device):
-        transposed_kernel[(math.ceil(m / WIDTH),)](
-            *(psi, v.contiguous(), out, b, m, t, psi.stride(0)),
+        transposed_kernel[(tiles, len(parts))](
+            *(psi, v.contiguous(), parts, b, m, t, share, psi.stride(0)),
             **{"WIDTH": WIDTH, "STEP": DEPTH, "T": _width(t), "num_warps": 8, "num_stages": 4},
         )
-    return out
+        return _sum(parts)
 
 
 def launch_squares(v: Tensor) -> Tensor:  # (m, t) -> (t,)
@@ -87,19 +88,22 @@ def launch_squares(v: Tensor) -> Tensor:  # (m, t) -> (t,)
 
     m, t = v.shape
     share = round_up(math.ceil(m / max(1, multiprocessors(v.device) // 2)), ROWS)
-    parts, out = v.new_empty(math.ceil(m / share), t), v.new_empty(t)
+    parts = v.new_empty(math.ceil(m / share), t)
     with on_device(v.device):
         squares_kernel[(len(parts),)](v, parts, m, t, share, ROWS=ROWS, T=_width(t), num_warps=4)
-        _add(parts, out)
-    return out
+        return _sum(parts)
 
 
-def _add(parts: Tensor, out: Tensor) -> None:
+def _sum(parts: Tensor) -> Tensor:  # (parts, ...) -> (...)
     """Add parts up: an addition of its own is faster than the general one of torch for so few."""
     from joker.ops.fused.narrow import add_kernel
 
+    if len(parts) == 1:
+        return parts[0]
+    out = torch.empty_like(parts[0])
     sizes = {"PARTS": 1 << (len(parts) - 1).bit_length(), "WIDTH": ADDED, "num_warps": 4}
     add_kernel[(math.ceil(out.numel() / ADDED),)](parts, out, len(parts), out.numel(), **sizes)
+    return out
 
 
 def _width(t: int) -> int:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from joker.data import Blocks
+from joker.ops.rows import take
 from joker.solvers.state import OpenBlock, State
 
 HORIZON = 0.5  # epochs
@@ -44,7 +45,7 @@ class Average:
         state: State,
     ) -> None:
         """Take in a step that moved block k from ``block.a`` to ``a``."""
-        sums = torch.lerp(block.a, self.alpha.index_select(0, block.rows), self._kept(self.seen.index_select(0, k)))
+        sums = torch.lerp(block.a, take(self.alpha, block.rows), self._kept(self.seen.index_select(0, k)))
         self.alpha.index_copy_(0, block.rows, torch.lerp(sums, a, self.rate))
         self.image.lerp_(state.image, self.rate)
         self.steps += 1

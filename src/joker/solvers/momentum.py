@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from joker.ops.rows import take
 from joker.solvers.block import BlockResult, BlockSolver
 from joker.solvers.problem import Problem
 from joker.solvers.state import Ready, State
@@ -54,7 +55,7 @@ class Momentum:
         state.alpha.lerp_(self.alpha, theta)
         state.image.lerp_(self.image, theta)
         block = state.open(rows, x, ready)
-        z = self.alpha.index_select(0, rows)
+        z = take(self.alpha, rows)
         found = solver.solve(shrink * block.K, block.f, z, *problem.take(rows), problem.dual)
         found, change = state.settle(block, z, found, shrink)
         self.alpha.index_copy_(0, rows, found.x)

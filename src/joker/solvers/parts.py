@@ -14,7 +14,8 @@ from joker.solvers.footprint import solve_bytes
 SMALLEST_PART = 256  # features
 SLICES = 8  # of a part in low precision, at most: of more the products take longer
 WHOLE = 16  # sides of a matrix that tensor cores take as they are are multiples of it
-AHEAD = 12_000_000  # features of a block from which on making the next one's meanwhile pays, by measurement
+AHEAD, LONGER = 10_000_000, 4_000_000  # features of a block from which on it pays, by measurement, to make the next
+# one's while a column is solved, or several, which take longer
 SECOND_STREAM = 2**25  # bytes that cuBLAS keeps for it
 
 
@@ -105,7 +106,7 @@ def step_parts(
     features: FeatureMap, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, ahead: bool, itemsize: int
 ) -> Cut:
     """Return how the features of a block are made within ``budget``, or else in the smallest parts."""
-    found = Cut(m, m if mixed else None, ahead and b * m >= AHEAD)
+    found = Cut(m, m if mixed else None, ahead and b * m >= (AHEAD if t == 1 else LONGER))
     while (fewer := found.smaller()) is not None:
         part = features if found.size == m else features.slice(0, found.size)
         if feature_step_bytes(part, b, d, m, t, found, itemsize) <= budget:

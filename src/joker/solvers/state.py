@@ -18,6 +18,7 @@ from joker.data import Rows, TensorRows
 from joker.ops.dispatch import round_up
 from joker.ops.low_precision import low_gram, rounds
 from joker.ops.narrow import squares, times, transposed_times
+from joker.ops.rows import take
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
 from joker.solvers.block import BlockResult
 from joker.solvers.footprint import look_bytes
@@ -176,7 +177,7 @@ class ExactState(State):
 
     def open(self, rows: Tensor, x: Tensor | None = None, ready: Ready | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
-        return OpenBlock(rows, self.gram(x, x), self.image.index_select(0, rows), self.alpha.index_select(0, rows), x)
+        return OpenBlock(rows, self.gram(x, x), take(self.image, rows), take(self.alpha, rows), x)
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         change = torch.zeros_like(self.image)
@@ -279,7 +280,7 @@ class FeatureState(State):
         return fewer is not None
 
     def open(self, rows: Tensor, x: Tensor | None = None, ready: Ready | None = None) -> OpenBlock:
-        a = self.alpha.index_select(0, rows)
+        a = take(self.alpha, rows)
         if ready is None:
             x = self.x[rows] if x is None else x
             if len(self.parts) > 1:

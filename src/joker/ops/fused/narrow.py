@@ -51,19 +51,21 @@ def squares_kernel(v, out, m, t, share, ROWS: tl.constexpr, T: tl.constexpr):  #
     tl.store(out + tl.program_id(0) * t + columns, tl.sum(total, axis=0), mask=columns < t)
 
 
-@triton.jit(do_not_specialize=["b", "t"])
+@triton.jit(do_not_specialize=["b", "t", "share"])
 def transposed_kernel(
-    psi, v, out, b, m, t, psi_row,  # (b, m), (b, t), (m, t)
+    psi, v, out, b, m, t, share, psi_row,  # (b, m), (b, t), (parts, m, t)
     WIDTH: tl.constexpr, STEP: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of Ψᵀ v."""
+    """One part of some rows of Ψᵀ v: the sum over ``share`` rows of Ψ."""
     own, columns = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH), tl.arange(0, T)
+    first = tl.program_id(1) * share
     total = tl.zeros((WIDTH, T), tl.float32)
-    for start in range(0, b, STEP):
+    for start in range(first, tl.minimum(first + share, b), STEP):
         terms = start + tl.arange(0, STEP)
         inside = (terms[None, :] < b) & (own[:, None] < m)
         tile = tl.load(psi + terms[None, :].to(tl.int64) * psi_row + own[:, None], mask=inside, other=0.0)
         inside = (terms[:, None] < b) & (columns[None, :] < t)
         weights = tl.load(v + terms[:, None] * t + columns[None, :], mask=inside, other=0.0)
         total = tl.dot(tile, weights, total, input_precision="tf32x3")
+    out += tl.program_id(1) * m * t
     tl.store(out + own[:, None] * t + columns[None, :], total, mask=(own[:, None] < m) & (columns[None, :] < t))
