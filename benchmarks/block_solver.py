@@ -130,7 +130,7 @@ def make_case(loss: str, kernel: str, c: float, plan: Plan, block: int = 0) -> C
 def optimum(case: Case) -> tuple[float, float]:
     """J* and the relative gap that certifies it; solved anew from where it stands until neither moves."""
     x, best = torch.zeros_like(case.y), (0.0, float("inf"))
-    solver = BlockSolver(tol=1e-12, max_products=2_000, max_models=100)
+    solver = BlockSolver(tol=1e-12, max_products=2_000, max_models=100, patience=math.inf)
     for _ in range(10):
         x = solver.solve(case.K, case.K @ x, x, case.y, case.loss).x
         now = case.J(x), case.relative_gap(x)
@@ -186,7 +186,7 @@ def trace_joker(case: Case, cholesky: float) -> Trace:
     exact, each iteration of a search is such a point; else only the ends of accepted searches are.
     """
     zero, K = torch.zeros_like(case.y), Counted(case.K)
-    solver, seen = BlockSolver(tol=1e-8, max_models=100), [(0, zero)]
+    solver, seen = BlockSolver(tol=1e-8, max_models=100, patience=math.inf), [(0, zero)]
     if case.loss.quadratic and case.loss.unbounded:
         found = solver.solve(case.K, zero, zero, case.y, case.loss)
         return [(0, 0.0), (round(cholesky) + int(found.products), case.J(found.x))]

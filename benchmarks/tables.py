@@ -265,6 +265,7 @@ def ablations(results: Results) -> Iterator[str]:
     for device, entry in results.items():
         plan = entry["plan"]
         yield f"### On {device}: {plan['rows']:,} rows, m = {plan['features']:,}"
+        yield from [entry["note"]] if "note" in entry else []
         rows = [
             [axis, found["verdict"]["default"], found["verdict"]["verdict"]] for axis, found in entry["axes"].items()
         ]

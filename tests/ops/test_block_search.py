@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from math import inf
 
 import pytest
 import torch
@@ -12,8 +13,7 @@ from joker import losses
 from joker.data import make_targets
 from joker.losses import Loss
 from joker.ops import block_search
-from joker.solvers import Problem
-from joker.solvers.block import BlockResult, BlockSolver
+from joker.solvers import BlockResult, BlockSolver, Problem
 
 LOSSES = {
     "squared": losses.Squared(),
@@ -28,7 +28,7 @@ LOSSES = {
     "lp_3": losses.Lp(3.0),
     "convolution": losses.InfimalConvolution((losses.Squared(), losses.Scaled(losses.Absolute(), 0.7))),
 }
-SOLVER = BlockSolver(tol=1e-3)
+SOLVER = BlockSolver(tol=1e-3, patience=inf)
 
 
 def block(loss: Loss, b: int, lams: list[float], dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Problem]:
@@ -87,19 +87,28 @@ def test_groups_share_the_programs_that_run_together(b: int, t: int) -> None:
 INTERPRETED = """
 import sys
 sys.path[:0] = {path!r}
+from math import inf
 import torch
 from ops.test_block_search import LOSSES, block, same
 from joker.ops import block_search
-from joker.solvers.block import BlockResult, BlockSolver
+from joker.solvers import BlockResult, BlockSolver
 
-SOLVER = BlockSolver(tol=1e-6)  # the two may come to the solution from different sides
-for name, loss in LOSSES.items():
+def solve(loss, patience, tol=1e-6):
     K, f, a, problem = block(loss, 11, [0.05, 2.0][: 1 + loss.quadratic], torch.float64)
     y, scaled = problem.take(slice(None))
     c = scaled.unscaled[1].expand_as(a)
-    limits = (SOLVER.tol, SOLVER.max_products, SOLVER.max_models)
-    found = block_search.solve(K, f, a, y.expand_as(a), c, problem.dual, *limits)
-    same(BlockResult(*found), SOLVER.solve(K, f, a, y, scaled), 1e-6)
+    solver = BlockSolver(tol=tol, patience=patience)  # the two may come to the solution from different sides
+    limits = (solver.tol, solver.max_products, solver.max_models, solver.patience)
+    found = BlockResult(*block_search.solve(K, f, a, y.expand_as(a), c, problem.dual, *limits))
+    return found, solver.solve(K, f, a, y, scaled)
+
+for name, loss in LOSSES.items():
+    same(*solve(loss, inf), 1e-6)
+for name in ("squared_hinge", "huber"):
+    found, twin = solve(LOSSES[name], 1, 0.02)
+    same(found, twin, 1e-2)
+    assert found.products.tolist() == twin.products.tolist(), name
+    assert bool((found.products < solve(LOSSES[name], inf, 0.02)[0].products).any()), name
 print("same")
 """
 
@@ -131,3 +140,23 @@ def test_the_kernel_is_its_twin_on_a_card(name: str, b: int, t: int) -> None:
     y, scaled = there.take(slice(None))
     found = SOLVER.solve(K.cuda(), f.cuda(), a.cuda(), y, scaled, there.dual)
     same(found, twin, 1e-3)
+
+
+@pytest.mark.gpu
+def test_every_exchange_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton makes a wait twice where its result is needed in two layouts; a product then takes half as long again."""
+    from joker.ops.fused import block_search as fused
+
+    kernel, launched = fused.solve_block, []
+
+    class Spy:
+        def __getitem__(self, grid):
+            return lambda *arguments, **sizes: launched.append(kernel[grid](*arguments, **sizes))
+
+    monkeypatch.setattr(fused, "solve_block", Spy())
+    K, f, a, problem = block(LOSSES["squared_hinge"], 500, [2.0**k for k in range(15)], torch.float32)
+    problem = Problem(problem.loss, make_targets(problem.targets.y[:, 0].cuda(), problem.targets.lam.cuda()))
+    y, scaled = problem.take(torch.arange(500, device="cuda"))  # one column for all: its rows lie side by side
+    SOLVER.solve(K.cuda(), f.cuda(), a.cuda(), y, scaled, problem.dual)
+    waits = launched[0].asm["ttgir"].count("tt.elementwise_inline_asm")
+    assert waits == 3  # a product, that of a projected step, and that of a shorter one

@@ -13,7 +13,7 @@ from joker.losses import Logistic, Loss, Scaled
 from joker.runtime.streams import asynchronous
 from joker.solvers import BlockSolver, Outcome
 
-TIGHT = BlockSolver(tol=1e-9, max_products=5000, max_models=200)
+TIGHT = BlockSolver(tol=1e-9, max_products=5000, max_models=200, patience=math.inf)
 all_losses = pytest.mark.parametrize("loss", [losses.get(name, **p) for name, p in CASES], ids=repr)
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 
@@ -133,6 +133,15 @@ def test_outcomes_tell_the_truth() -> None:
     stalled = BlockSolver(tol=1e-30, max_products=5000).solve(*single, Scaled(loss, scaled.c.float()))
     assert int(stalled.outcome) in (Outcome.STALLED, Outcome.CONVERGED)  # at the rounding of f and y
     assert all(outcome.sentence.endswith(".") for outcome in Outcome)
+
+
+@pytest.mark.parametrize("name", ["hinge", "epsilon_insensitive"])
+def test_what_a_search_lets_go_beyond_its_patience_is_not_looked_for_again(name: str) -> None:
+    problem, scaled = block(losses.get(name), torch.float64, rank=50, c=1e3)
+    exact, loose = (BlockSolver(tol=1e-6, patience=p).solve(*problem, scaled) for p in (math.inf, 2))
+    assert int(loose.outcome) == Outcome.CONVERGED
+    assert 2 < int(loose.products) < int(exact.products)
+    assert float(exact.change) <= float(loose.change) < 0.9 * float(exact.change)
 
 
 def test_duplicate_rows_make_no_trouble() -> None:

@@ -6,6 +6,7 @@ import io
 import os
 import signal
 from dataclasses import replace
+from math import inf
 
 import pytest
 import torch
@@ -227,6 +228,15 @@ def test_an_ill_conditioned_problem_in_one_block_is_given_up() -> None:
     report = descent.run()
     assert report.reason is Reason.SLOW
     assert report.records[-1].epoch < 200
+
+
+def test_blocks_are_solved_as_told_where_errors_would_add_up() -> None:
+    """A momentum carries an error on, and nothing mends that of a problem in one block."""
+    told = BlockSolver(tol=0.5, patience=3)
+    assert make(block=told).solver == told
+    assert make(block=told, momentum=True).solver == replace(told, patience=inf)
+    one = small("squared_hinge", {}, "features", weighted=True).descent([1.0], block_size=10_000, block=told)
+    assert one.solver.patience == inf
 
 
 def test_looks_at_the_gap_as_often_as_asked() -> None:

@@ -98,3 +98,18 @@ def test_limit_on_products_is_kept_and_the_objective_never_rises() -> None:
         values.append(float((found.x * (g + 0.5 * found.Ks)).sum()))
     assert values == sorted(values, reverse=True)
     assert values[-1] < values[0] < 0
+
+
+def test_beyond_its_patience_a_search_is_content_with_less_and_columns_below_it_see_no_difference() -> None:
+    draw = torch.Generator().manual_seed(2)
+    K = torch.diag(torch.logspace(-4, 0, 90, dtype=torch.float64))
+    g = torch.randn(90, 2, generator=draw, dtype=torch.float64)
+    h, zero = torch.tensor([1e-6, 10.0], dtype=torch.float64).expand(90, 2), torch.zeros_like(g)
+    turn = torch.linalg.qr(torch.randn(90, 90, generator=draw, dtype=torch.float64)).Q
+    task = (turn @ K @ turn.T, h, g, zero, Box(zero - 1e9, zero + 1e9), 1e-3 * g.norm(dim=0), 500)
+    exact, loose = minimise(*task), minimise(*task, 8)
+    assert exact.products[1] <= 8 < loose.products[0] < exact.products[0]
+    assert torch.equal(loose.x[:, 1], exact.x[:, 1])
+    left = g + loose.Ks + h * loose.x
+    assert bool(loose.reached.all())
+    assert left[:, 0].norm() <= loose.products[0] / 8 * 1e-3 * g[:, 0].norm()

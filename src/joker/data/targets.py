@@ -10,7 +10,6 @@ from torch import Tensor
 
 from joker.data.checks import check_finite, check_floating, check_tensor
 from joker.errors import InvalidData, InvalidParameter
-from joker.ops.rows import take
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,8 @@ class Targets:
 
 
 def _some(values: Tensor, rows: Tensor | slice) -> Tensor:
-    return values[rows] if isinstance(rows, slice) else take(values, rows)
+    """Return some rows; on a card ``index_select`` is the fastest way for a single column."""
+    return values[rows] if isinstance(rows, slice) else values.index_select(0, rows)
 
 
 def make_targets(

@@ -99,6 +99,7 @@ def solve(
     tol: float,
     max_products: int,
     max_models: int,
+    patience: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return x (b, t), and for each column the change of J, its part without ½ s·K s, the outcome and the products."""
     from joker.ops.fused.block_search import solve_block
@@ -117,7 +118,7 @@ def solve(
         launch(
             K, f.contiguous(), a.contiguous(), y, c, dual.parameters,
             x, change, linear, outcome, products, work,
-            tol, torch.finfo(K.dtype).eps, max_products, max_models, b, t,
+            tol, torch.finfo(K.dtype).eps, max_products, max_models, float(patience), b, t,
             K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
             KIND=FORMS[dual.form], MARGIN=dual.margin, KINK=dual.kinked,
             B=B, ROWS=shape.rows, TILE=shape.rows if shape.held else TILE, GROUP=group, LANES=shape.lanes,

@@ -15,7 +15,6 @@ factorisations, more by conjugate gradients with one inverse for all of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import torch
 from torch import Tensor
@@ -26,6 +25,7 @@ from joker.ops import block_search
 from joker.runtime.streams import all_true, places
 from joker.solvers.conjugate import Between, Diagonal, Preconditioner, descend
 from joker.solvers.free_set import Box, Minimum, minimise
+from joker.solvers.outcome import BlockResult, Outcome
 from joker.solvers.splitting import STEPS, Splitting
 
 ACCEPT = 1e-4  # least share of the promised decrease that a step must keep
@@ -42,39 +42,6 @@ WALLED, FREE = 0.5, 0.2  # shares of the target that a search may leave: without
 FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
 
 
-class Outcome(IntEnum):
-    """How the solve of one column of a block ended."""
-
-    CONVERGED = 0
-    LIMIT = 1
-    STALLED = 2
-    BROKEN = 3
-
-    @property
-    def sentence(self) -> str:
-        """The sentence a user reads."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    Outcome.CONVERGED: "The projected gradient reached the tolerance.",
-    Outcome.LIMIT: "The iterations allowed were used up before the tolerance was reached.",
-    Outcome.STALLED: "No step lowers the objective any more at this floating-point precision.",
-    Outcome.BROKEN: "The kernel, the predictions or the targets of the block are not finite.",
-}
-
-
-@dataclass(frozen=True)
-class BlockResult:
-    """The new point of each column and how it was reached."""
-
-    x: Tensor  # (b, t) inside the box
-    change: Tensor  # (t,) float64, J(x) - J(a), never above 0
-    linear: Tensor  # (t,) float64, the change without ½ s·K s for s = x - a
-    outcome: Tensor  # (t,) values of Outcome
-    products: Tensor  # (t,) products K v
-
-
 @dataclass(frozen=True)
 class BlockSolver:
     """Settings of the block solve.
@@ -88,17 +55,21 @@ class BlockSolver:
         Products ``K v`` that a column may use in one search of a quadratic model.
     max_models : int
         Quadratic models that a column may try.
+    patience : float
+        Products in a search beyond which the tolerance grows with their number. A column that needs many is
+        far from its solution, whatever is done about one block; infinite where ``tol`` is to be kept.
     """
 
     tol: float = 0.2
     max_products: int = 300
     max_models: int = 30
+    patience: float = 16
 
     def __post_init__(self) -> None:
-        if not (self.tol >= 0 and self.max_products >= 1 and self.max_models >= 1):
+        if not (self.tol >= 0 and self.max_products >= 1 and self.max_models >= 1 and self.patience >= 1):
             raise InvalidParameter(
-                f"a BlockSolver needs tol of at least 0, and max_products and max_models of at least 1; got {self}. "
-                "Use BlockSolver() for the defaults."
+                "a BlockSolver needs tol of at least 0, and max_products, max_models and patience of at least 1; "
+                f"got {self}. Use BlockSolver() for the defaults."
             )
 
     def solve(
@@ -117,7 +88,7 @@ class BlockSolver:
         """
         if dual is not None and block_search.available(K.device, len(K)):
             y, c = y.expand_as(a), torch.as_tensor(loss.unscaled[1]).to(K).expand_as(a)
-            limits = (self.tol, self.max_products, self.max_models)
+            limits = (self.tol, self.max_products, self.max_models, self.patience)
             return BlockResult(*block_search.solve(K, f, a, y, c, dual, *limits))
         search = _Search(K, f, a, y, loss, self)
         for _ in range(self.max_models):
@@ -288,16 +259,19 @@ class _Search:
         """Minimise the model over box and ball by free-set conjugate gradients."""
         found = self._minimise(h, g, self.x, self._region(), tolerance)
         self.products = self.products + found.products
+        if self.loss.quadratic:  # the model is exact: what the search has let go is not looked for again
+            self.target = self.target * (found.products / self.settings.patience).clamp(min=1)
         return self._clamp(found.x) - self.x, found.Ks
 
     def _minimise(self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor) -> Minimum:
         """Conjugate gradients, at first a few: columns that need more are brought near by a splitting."""
         # A kink is a wall in the middle of the box: met ever again, it leaves little to conjugate directions.
-        limit, share = self.settings.max_products, KINKED if box.kink else ALONE if x.shape[1] == 1 else SHARED
+        limit, patience = self.settings.max_products, self.settings.patience
+        share = KINKED if box.kink else ALONE if x.shape[1] == 1 else SHARED
         few = max(FEW, share // x.shape[1] ** 2) * max(MEASURED, len(x)) // MEASURED
         if limit <= few + STEPS:
-            return minimise(self.K, h, g, x, box, tolerance, limit)
-        first = minimise(self.K, h, g, x, box, tolerance, few)
+            return minimise(self.K, h, g, x, box, tolerance, limit, patience)
+        first = minimise(self.K, h, g, x, box, tolerance, few, patience)
         if all_true(first.reached):
             return first
         left = places(~first.reached)
@@ -316,7 +290,7 @@ class _Search:
         self.splitting = self.splitting or Splitting(self.K)
         near = self.splitting.approach(h, g, x, box, done)
         g, tolerance = g + near.Ks + h * (near.x - x), torch.where(done, torch.inf, tolerance)
-        found = minimise(self.K, h, g, near.x, box, tolerance, limit)
+        found = minimise(self.K, h, g, near.x, box, tolerance, limit, self.settings.patience)
         return Minimum(found.x, near.Ks + found.Ks, near.products + found.products, found.reached)
 
     def _factors(self) -> int:

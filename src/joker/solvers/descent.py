@@ -17,9 +17,10 @@ from joker.ops import block_search
 from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.runtime.streams import OutOfMemory
 from joker.solvers.average import Average
-from joker.solvers.block import BlockSolver, Outcome
+from joker.solvers.block import BlockSolver
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.momentum import Momentum
+from joker.solvers.outcome import Outcome
 from joker.solvers.problem import Problem
 from joker.solvers.radius import Radius
 from joker.solvers.report import Reason, Record, Report, Tally
@@ -77,9 +78,11 @@ class Descent:
 
     @property
     def solver(self) -> BlockSolver:
-        """What solves a block, a problem in one block more closely."""
+        """What solves a block: a problem in one block more closely, and with patience where errors would add up."""
         given = self.settings.block
-        return given if self.blocks.count > 1 else replace(given, tol=min(given.tol, ONE_BLOCK_TOL))
+        if self.blocks.count == 1:
+            return replace(given, tol=min(given.tol, ONE_BLOCK_TOL), patience=inf)
+        return replace(given, patience=inf) if self.momentum else given
 
     @property
     def max_epochs(self) -> float:

@@ -26,6 +26,7 @@ values takes several times as long on a CPU. Inside, a column is a row in memory
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import torch
 from torch import Tensor
@@ -116,8 +117,9 @@ def minimise(
     box: Box,
     tolerance: Tensor,  # (t,) norm of the projected gradient to reach
     max_products: int,
+    patience: float = inf,
 ) -> Minimum:
-    """Minimise the quadratic model over the box, from ``x``."""
+    """Minimise the quadratic model over the box, from ``x``; beyond ``patience`` products the tolerance grows."""
     h, g, x, box, tolerance = h.T.contiguous(), g.T.contiguous(), x.T.contiguous(), box.T, tolerance[:, None]
     Ks, p, q = torch.zeros_like(x), torch.zeros_like(x), torch.zeros_like(x)
     curvature = torch.ones_like(tolerance)
@@ -129,7 +131,8 @@ def minimise(
 
     for _ in range(max_products):
         face = box.face(x, g)
-        reached = reached | (_dot(face.gradient, face.gradient) <= tolerance.square())
+        slack = (products / patience).clamp_(min=1)
+        reached = reached | (_dot(face.gradient, face.gradient) <= (slack * tolerance).square_())
         done = reached | (products >= max_products)
         if all_true(done):
             break

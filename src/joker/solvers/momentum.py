@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from joker.ops.rows import take
-from joker.solvers.block import BlockResult, BlockSolver
+from joker.solvers.block import BlockSolver
+from joker.solvers.outcome import BlockResult
 from joker.solvers.problem import Problem
 from joker.solvers.state import Ready, State
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from joker.solvers.block import BlockResult
+from joker.solvers.outcome import BlockResult
 
 
 class Radius:

@@ -20,8 +20,8 @@ from joker.ops.low_precision import low_gram, rounds
 from joker.ops.narrow import squares, times, transposed_times
 from joker.ops.rows import take
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
-from joker.solvers.block import BlockResult
 from joker.solvers.footprint import look_bytes
+from joker.solvers.outcome import BlockResult
 from joker.solvers.parts import WHOLE, Cut, FeatureMap, Part, cut, feature_step_bytes, room_bytes, step_parts
 
 SAMPLE = 16  # rows

@@ -114,7 +114,7 @@ def solve_block(
     K, f, a, y, c, parameters,  # (b, b), (b, t), (b, t), (b, t), (b, t), (5, t): p0, p1, lower, upper, kink
     x_out, change_out, linear_out, outcome_out, products_out,  # (b, t), (t,), (t,), (t,), (t,)
     work,  # (t, 2, WORDS, B) zeros of 8 bytes
-    tol, eps, limit, models, b, t, k_row, y_row, y_column, c_row, c_column,
+    tol, eps, limit, models, patience, b, t, k_row, y_row, y_column, c_row, c_column,
     KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
     B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, LANES: tl.constexpr,
     HELD: tl.constexpr,  # whether a program keeps its rows of K: then they are one tile
@@ -128,7 +128,7 @@ def solve_block(
         if column < t:
             _solve_column(
                 K, f, a, y, c, parameters, x_out, change_out, linear_out, outcome_out, products_out,
-                work + column * 2 * WORDS * B, tol, eps, limit, models, b, t, k_row,
+                work + column * 2 * WORDS * B, tol, eps, limit, models, patience, b, t, k_row,
                 y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
             )  # fmt: skip
         first += LANES
@@ -140,7 +140,7 @@ def solve_block(
 @triton.jit
 def _solve_column(
     K, f_in, a_in, y_in, c_in, parameters, x_out, change_out, linear_out, outcome_out, products_out,
-    work, tol, eps, limit, models, b, t, k_row, y_row, y_column, c_row, c_column, column, part,
+    work, tol, eps, limit, models, patience, b, t, k_row, y_row, y_column, c_row, c_column, column, part,
     KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
     B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, HELD: tl.constexpr,
     PACK: tl.constexpr,
@@ -223,10 +223,12 @@ def _solve_column(
             near_low, near_high = tl.maximum(near_low, x - radius), tl.minimum(near_high, x + radius)
             tolerance = tl.maximum(tolerance, FORCING * norm)
         new, Kd, used, turn = minimise(
-            K, own, x, gradient, h, near_low, near_high, kink, tolerance, limit, 1 / (diagonal + h), eps * largest, tiny,
-            part, work, turn, b, k_row, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
+            K, own, x, gradient, h, near_low, near_high, kink, tolerance, limit, patience,
+            1 / (diagonal + h), eps * largest, tiny, part, work, turn, b, k_row, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
         )  # fmt: skip
         products += used
+        if KIND == QUADRATIC:  # the model is exact: what the search has let go is not looked for again
+            least = (least * tl.maximum(1.0, used / patience)).to(least.dtype)
         d = tl.minimum(tl.maximum(new, low), high) - x
         bump = 0.0 * change
         if KINK:

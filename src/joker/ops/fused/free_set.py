@@ -167,7 +167,7 @@ def look(x, g, q, moved, leaving, inverse, low, high, kink, KINK: tl.constexpr):
 
 @triton.jit
 def minimise(
-    K, own, x, g, h, low, high, kink, tolerance, limit, inverse, smallest, tiny,
+    K, own, x, g, h, low, high, kink, tolerance, limit, patience, inverse, smallest, tiny,
     part, work, turn, b, k_row,
     KINK: tl.constexpr, B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, HELD: tl.constexpr,
     PACK: tl.constexpr,
@@ -227,5 +227,6 @@ def minimise(
         g = g + Kd + h * d
         x = new
         Ks = Ks + Kd
-        go = (tl.sqrt(square) > tolerance) & (products < limit) & (moved > 0)
+        slack = tl.maximum(1.0, products / patience)
+        go = (tl.sqrt(square) > slack * tolerance) & (products < limit) & (moved > 0)
     return x, Ks, products, turn
