@@ -66,7 +66,7 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "a9a": {
         "joker": (
             "joker.KernelSVC",
-            {"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 1_000, "max_epochs": 2},
+            {"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 2_000, "max_epochs": 2},
         ),
         "SVC": ("sklearn.svm.SVC", {"C": 1, "gamma": 0.03}),
         "Nystroem + LinearSVC": ("nystroem+sklearn.svm.LinearSVC", {"gamma": 0.03, "C": 1.0}),

@@ -144,6 +144,11 @@ def test_what_a_search_lets_go_beyond_its_patience_is_not_looked_for_again(name:
     assert float(exact.change) <= float(loose.change) < 0.9 * float(exact.change)
 
 
+def test_the_patience_grows_with_the_rows() -> None:
+    solver = BlockSolver(patience=10)
+    assert [solver.patience_for(b) for b in (3, 512, 1_024)] == [10, 10, 20]
+
+
 def test_duplicate_rows_make_no_trouble() -> None:
     for loss in (losses.get("squared"), losses.get("hinge"), losses.get("logistic")):
         (_, f, a, y), _ = block(loss, torch.float32)

@@ -36,7 +36,8 @@ HALVINGS = 10  # of a step whose model was poor
 NEAR = 0.1  # share of the distance to a barrier that a step must leave
 FEW = 6  # products of each column that come before a factorisation, or more where few columns share its price:
 ALONE, SHARED, KINKED = 192, 96, 32  # of one, of several over the square of their number, and those with a kink
-MEASURED = 512  # rows of the block for which that holds; of more a factorisation costs as many times more products
+MEASURED = 512  # rows of the block for which that holds; of more a factorisation costs as many times more products,
+# and a visit, of which there are fewer, may cost more
 CLAMPED = 0.1  # share of a model's decrease that a step clamped to the walls must keep
 WALLED, FREE = 0.5, 0.2  # shares of the target that a search may leave: without walls a smaller one costs little
 FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
@@ -56,8 +57,9 @@ class BlockSolver:
     max_models : int
         Quadratic models that a column may try.
     patience : float
-        Products in a search beyond which the tolerance grows with their number. A column that needs many is
-        far from its solution, whatever is done about one block; infinite where ``tol`` is to be kept.
+        Products in a search of 512 rows, and as many times more in one of more rows, beyond which the tolerance
+        grows with their number. A column that needs many is far from its solution, whatever is done about
+        one block; infinite where ``tol`` is to be kept.
     """
 
     tol: float = 0.2
@@ -71,6 +73,10 @@ class BlockSolver:
                 "a BlockSolver needs tol of at least 0, and max_products, max_models and patience of at least 1; "
                 f"got {self}. Use BlockSolver() for the defaults."
             )
+
+    def patience_for(self, b: int) -> float:
+        """Return the products of b rows beyond which the tolerance grows."""
+        return self.patience * max(MEASURED, b) / MEASURED
 
     def solve(
         self,
@@ -88,7 +94,7 @@ class BlockSolver:
         """
         if dual is not None and block_search.available(K.device, len(K)):
             y, c = y.expand_as(a), torch.as_tensor(loss.unscaled[1]).to(K).expand_as(a)
-            limits = (self.tol, self.max_products, self.max_models, self.patience)
+            limits = (self.tol, self.max_products, self.max_models, self.patience_for(len(K)))
             return BlockResult(*block_search.solve(K, f, a, y, c, dual, *limits))
         search = _Search(K, f, a, y, loss, self)
         for _ in range(self.max_models):
@@ -103,6 +109,7 @@ class _Search:
 
     def __init__(self, K: Tensor, f: Tensor, a: Tensor, y: Tensor, loss: Loss, settings: BlockSolver) -> None:
         self.K, self.f, self.a, self.y, self.loss, self.settings = K, f, a, y.expand_as(a), loss, settings
+        self.patience = settings.patience_for(len(K))
         self.low, self.high = loss.box(self.y)
         self.fixed = self.low >= self.high
         self.x, self.Ks = a, torch.zeros_like(a)
@@ -260,18 +267,17 @@ class _Search:
         found = self._minimise(h, g, self.x, self._region(), tolerance)
         self.products = self.products + found.products
         if self.loss.quadratic:  # the model is exact: what the search has let go is not looked for again
-            self.target = self.target * (found.products / self.settings.patience).clamp(min=1)
+            self.target = self.target * (found.products / self.patience).clamp(min=1)
         return self._clamp(found.x) - self.x, found.Ks
 
     def _minimise(self, h: Tensor, g: Tensor, x: Tensor, box: Box, tolerance: Tensor) -> Minimum:
         """Conjugate gradients, at first a few: columns that need more are brought near by a splitting."""
         # A kink is a wall in the middle of the box: met ever again, it leaves little to conjugate directions.
-        limit, patience = self.settings.max_products, self.settings.patience
-        share = KINKED if box.kink else ALONE if x.shape[1] == 1 else SHARED
+        limit, share = self.settings.max_products, KINKED if box.kink else ALONE if x.shape[1] == 1 else SHARED
         few = max(FEW, share // x.shape[1] ** 2) * max(MEASURED, len(x)) // MEASURED
         if limit <= few + STEPS:
-            return minimise(self.K, h, g, x, box, tolerance, limit, patience)
-        first = minimise(self.K, h, g, x, box, tolerance, few, patience)
+            return minimise(self.K, h, g, x, box, tolerance, limit, self.patience)
+        first = minimise(self.K, h, g, x, box, tolerance, few, self.patience)
         if all_true(first.reached):
             return first
         left = places(~first.reached)
@@ -290,7 +296,7 @@ class _Search:
         self.splitting = self.splitting or Splitting(self.K)
         near = self.splitting.approach(h, g, x, box, done)
         g, tolerance = g + near.Ks + h * (near.x - x), torch.where(done, torch.inf, tolerance)
-        found = minimise(self.K, h, g, near.x, box, tolerance, limit, self.settings.patience)
+        found = minimise(self.K, h, g, near.x, box, tolerance, limit, self.patience)
         return Minimum(found.x, near.Ks + found.Ks, near.products + found.products, found.reached)
 
     def _factors(self) -> int:
