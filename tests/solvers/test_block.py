@@ -9,6 +9,7 @@ import torch
 from solvers.problems import CASES
 
 from joker import losses
+from joker.errors import InvalidParameter
 from joker.losses import Logistic, Loss, Scaled
 from joker.runtime.streams import asynchronous
 from joker.solvers import BlockSolver, Outcome
@@ -147,6 +148,8 @@ def test_what_a_search_lets_go_beyond_its_patience_is_not_looked_for_again(name:
 def test_the_patience_grows_with_the_rows() -> None:
     solver = BlockSolver(patience=10)
     assert [solver.patience_for(b) for b in (3, 512, 1_024)] == [10, 10, 20]
+    with pytest.raises(InvalidParameter, match=r"patience of at least 1; got .*patience=0\)"):
+        BlockSolver(patience=0)
 
 
 def test_duplicate_rows_make_no_trouble() -> None:
