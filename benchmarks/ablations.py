@@ -34,8 +34,8 @@ import torch
 
 from joker import kernels
 from joker.kernels import bandwidth
+from joker.prepare import Training, prepare
 from joker.solvers import BlockSolver, Record, Settings
-from joker.training import Training, prepare
 
 EPOCHS = 5
 SHOWN = (1, 3, 5)

@@ -28,8 +28,8 @@ from torch import Tensor
 from joker import kernels
 from joker.kernels import bandwidth
 from joker.models import FeatureMachine
+from joker.prepare import prepare
 from joker.solvers import Record, Settings, certify
-from joker.training import prepare
 
 SEED = 0
 WITH_MOMENTUM = ("squared",)

@@ -39,8 +39,8 @@ from joker import kernels, losses
 from joker.kernels import bandwidth
 from joker.losses import Scaled
 from joker.solvers import BlockSolver
-from joker.solvers.free_set import Box, Face, Minimum
-from joker.solvers.splitting import Splitting
+from joker.solvers.block.admm import Splitting
+from joker.solvers.block.box_cg import Box, Face, Minimum
 
 SEED = 0
 SAMPLE = 10_000  # rows that the z-scores and the bandwidth are taken from; the blocks are its first rows
@@ -202,7 +202,7 @@ def trace_joker(case: Case, cholesky: float) -> Trace:
 
     hook = ("face", seen_by_face) if case.loss.quadratic else ("projected_gradient", seen_by_gradient)
     charged = type("Charged", (Charged,), {"factorisation": round(cholesky)})
-    with mock.patch.object(Box, *hook), mock.patch("joker.solvers.block.Splitting", charged):
+    with mock.patch.object(Box, *hook), mock.patch("joker.solvers.block.trust_region.Splitting", charged):
         found = solver.solve(K, zero, zero, case.y, case.loss)  # type: ignore[arg-type]
     assert K.products - int(found.products) in (0, INVERSE * round(cholesky))
     return [(products, case.J(x)) for products, x in seen] + [(K.products, case.J(found.x))]

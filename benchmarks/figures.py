@@ -27,8 +27,8 @@ import sets
 import torch
 
 from joker import losses
+from joker.prepare import Training, prepare
 from joker.solvers import Record, Settings
-from joker.training import Training, prepare
 
 PICTURES = common.ROOT / "docs" / "figures"
 REGRESSION = {"ridge": "squared", "Huber": "huber", "SVR": "epsilon_insensitive", "median": "absolute"}

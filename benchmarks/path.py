@@ -27,8 +27,8 @@ import torch
 
 from joker import kernels
 from joker.kernels import bandwidth
+from joker.prepare import prepare
 from joker.solvers import Descent, Settings
-from joker.training import prepare
 
 SEED = 0
 FEATURES, QUICK = 10_000, 200

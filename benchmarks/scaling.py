@@ -29,8 +29,8 @@ import common
 import process
 import torch
 
+from joker.prepare import Training, prepare
 from joker.solvers import Settings
-from joker.training import Training, prepare
 
 SEED = 0
 BLOCK = 512

@@ -30,9 +30,9 @@ from torch import Tensor
 
 from joker.data import HostRows
 from joker.models import FeatureMachine
+from joker.prepare import prepare
 from joker.runtime.streams import Upload
 from joker.solvers import Descent, Settings
-from joker.training import prepare
 
 CUDA = torch.device("cuda")
 SEED = 0

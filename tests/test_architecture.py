@@ -26,14 +26,15 @@ LAYERS = (
     {"joker", "__main__"},
     {"cli"},
     {"paper"},
+    {"tuning"},
     {"estimators"},
     {"callbacks"},
-    {"training"},
+    {"prepare"},
     {"planning"},
     {"models", "solvers"},
     {"losses", "kernels", "features", "data"},
     {"ops"},
-    {"runtime", "world"},
+    {"runtime", "distributed"},
     {"errors"},
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
@@ -48,7 +49,7 @@ STRANGERS = {
 }
 OWNERS: dict[str, str | tuple[str, ...]] = {
     "torch.cuda": "runtime",
-    "torch.distributed": "world",
+    "torch.distributed": "distributed",
     "builtins.print": "cli",
     "sys.stdout": "cli",
     "sys.stderr": "cli",
@@ -255,7 +256,7 @@ third_party = set(packages_distributions()) - sys.stdlib_module_names - {"joker"
 import numpy, torch
 new = added_by("joker")
 import sklearn.base, sklearn.metrics, sklearn.model_selection, sklearn.utils.metaestimators, sklearn.utils.validation
-new |= added_by("joker.estimators")
+new |= added_by("joker.estimators") | added_by("joker.tuning")
 print(json.dumps({"from": sorted(set(sys.modules["joker"].__path__)), "new": sorted(new)}))
 """
 
@@ -292,13 +293,13 @@ SOUND = {
     "__init__.py": "from joker.estimators import KernelRidge\nimport joker.losses\n",
     "errors.py": "class JokerError(Exception): ...\n",
     "runtime.py": "import torch\nfrom joker import errors\ntorch.cuda.is_available()\n",
-    "world.py": "import torch.distributed as dist\ndist.get_rank()\n",
-    "ops/fused.py": "from ..errors import JokerError\n",
+    "distributed.py": "import torch.distributed as dist\ndist.get_rank()\n",
+    "ops/triton.py": "from ..errors import JokerError\n",
     "losses/__init__.py": "from .squared import Squared\n",
     "losses/squared.py": "import torch\nfrom joker.errors import JokerError as E\ntorch.cos\nraise E('x')\n",
-    "kernels/gaussian.py": "from joker.ops.fused import f\nfrom joker.runtime import tiles\n",
-    "solvers/descent.py": "from joker.losses import Squared\nfrom joker.data import blocks\nimport joker.ops.fused\n",
-    "callbacks/progress.py": "from joker.training import Training\ndef f():\n    import rich\n",
+    "kernels/gaussian.py": "from joker.ops.triton import f\nfrom joker.runtime import tiles\n",
+    "solvers/descent.py": "from joker.losses import Squared\nfrom joker.data import blocks\nimport joker.ops.triton\n",
+    "callbacks/progress.py": "from joker.prepare import Training\ndef f():\n    import rich\n",
     "estimators/fit.py": "from joker.callbacks import Callback\n",
     "estimators/ridge.py": "from joker import errors, kernels\nraise errors.JokerError.among('x')\n",
     "cli/main.py": "import sys, typer\nfrom joker import estimators\nprint(1, file=sys.stderr)\nraise SystemExit\n",
@@ -315,8 +316,8 @@ VIOLATIONS = [
     (every_part_has_a_layer, "helpers.py", "", "joker.helpers has no place"),
     (every_part_has_a_layer, "extra/deep/er.py", "", "Add 'extra' to LAYERS"),
     (imports_point_down, "errors.py", "import joker.runtime", "errors may only import"),
-    (imports_point_down, "runtime.py", "from joker import world", "uses joker.world"),
-    (imports_point_down, "ops/fused.py", "from joker.kernels import k", "ops may only import"),
+    (imports_point_down, "runtime.py", "from joker import distributed", "uses joker.distributed"),
+    (imports_point_down, "ops/triton.py", "from joker.kernels import k", "ops may only import"),
     (imports_point_down, "losses/a.py", "from ..kernels import k", "uses joker.kernels.k"),
     (imports_point_down, "losses/__init__.py", "from ..data import k", "uses joker.data.k"),
     (imports_point_down, "losses/a.py", "def f():\n    import joker.features.x as x", "line 2"),
@@ -334,8 +335,13 @@ VIOLATIONS = [
     (each_tool_has_one_owner, "losses/a.py", "import torch as t\nt.cuda.synchronize()", "line 2, uses torch.cuda"),
     (each_tool_has_one_owner, "ops/a.py", "from torch import cuda", "only joker.runtime may"),
     (each_tool_has_one_owner, "ops/a.py", "from torch.cuda import Stream", "only joker.runtime may"),
-    (each_tool_has_one_owner, "runtime.py", "import torch.distributed", "only joker.world may"),
-    (each_tool_has_one_owner, "solvers/a.py", "import torch\ntorch.distributed.barrier()", "only joker.world may"),
+    (each_tool_has_one_owner, "runtime.py", "import torch.distributed", "only joker.distributed may"),
+    (
+        each_tool_has_one_owner,
+        "solvers/a.py",
+        "import torch\ntorch.distributed.barrier()",
+        "only joker.distributed may",
+    ),
     (each_tool_has_one_owner, "solvers/a.py", "print('x')", "uses print: only joker.cli may"),
     (each_tool_has_one_owner, "solvers/a.py", "import sys\nsys.stdout.write('x')", "uses sys.stdout"),
     (each_tool_has_one_owner, "models/a.py", "import typer", "uses typer"),

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from joker import callbacks, errors, features, kernels, losses, solvers
 from joker.models import Machine
+from joker.prepare import Training, prepare
 from joker.runtime import VERSION as __version__
 from joker.solvers import Reason, Report, Settings
-from joker.training import Training, prepare
 
 if TYPE_CHECKING:
     from joker.estimators import (
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         KernelSVC,
         KernelSVR,
         PathDisplay,
-        Tuned,
         load,
-        tune,
     )
+    from joker.tuning.result import Tuned
+    from joker.tuning.tune import tune
 
 __all__ = [
     "ConvergenceDisplay",
@@ -61,7 +61,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the estimators when one is first asked for: scikit-learn doubles the time that ``import joker`` takes."""
     if name in __all__:
-        return getattr(import_module("joker.estimators"), name)
+        return getattr(import_module("joker.tuning" if name in {"Tuned", "tune"} else "joker.estimators"), name)
     raise AttributeError(f"module 'joker' has no attribute {name!r}")
 
 

@@ -17,7 +17,7 @@ from program import environment, run, well
 from joker import errors
 from joker.cli.app import COMMANDS
 from joker.cli.command import Command
-from joker.cli.failures import as_option, telling
+from joker.cli.errors import as_option, telling
 
 ROOT = Path(__file__).resolve().parents[2]
 

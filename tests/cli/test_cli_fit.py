@@ -11,7 +11,7 @@ from program import refused, run, well, write_table
 
 import joker
 from joker.callbacks import Callback, Run
-from joker.cli import stores
+from joker.cli import row_stores
 from joker.data import convert, open_source
 
 FAST = ("-m", "30", "--max-epochs", "2", "--quiet")
@@ -126,7 +126,7 @@ def test_bad_options_are_answered_by_a_sentence_before_the_table_is_read(
 ) -> None:
     before = files(tmp_path)
     if "some of the classes" not in said:  # which only the table tells
-        monkeypatch.setattr(stores, "convert", None)
+        monkeypatch.setattr(row_stores, "convert", None)
     assert said in refused(
         "fit", table, "--categories", "one-hot", *options, "--out", tmp_path / "m.joker", "-q", status=2
     )
@@ -183,7 +183,7 @@ def test_what_is_interrupted_goes_on_bit_for_bit(
     assert f"is in {kept}; the same command with --resume goes on" in done.err
     assert files(tmp_path) == {"train.csv", "whole.joker", kept.name}
     with monkeypatch.context() as patched:
-        patched.setattr(stores, "convert", None)  # said at once
+        patched.setattr(row_stores, "convert", None)  # said at once
         said = refused("fit", table, *FIT, "--out", out, "-q", status=2)
     assert "--resume to go on from there, or --no-resume" in said
     said = refused("fit", table, *FIT, "--out", out, "-q", "--resume", "--seed", 1)
@@ -219,7 +219,7 @@ def test_an_interrupt_while_reading_leaves_nothing(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stores, "convert", convert_and_stop)
+    monkeypatch.setattr(row_stores, "convert", convert_and_stop)
     done = run("fit", table, *FIT, "--out", tmp_path / "m.joker")
     assert (done.status, done.err) == (130, "Interrupted.\n")
     assert files(tmp_path) == {"train.csv"}
@@ -233,7 +233,7 @@ def test_a_passing_store_is_where_it_is_wanted(tmp_path: Path, table: Path, monk
         return convert(source, path, **options)
 
     (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr(stores, "convert", look)
+    monkeypatch.setattr(row_stores, "convert", look)
     well("fit", table, *FIT, "--out", tmp_path / "m.joker", "-q")
     well("fit", table, *FIT, "--out", tmp_path / "m.joker", "-q", "--scratch", tmp_path / "scratch")
     assert [path.parent for path in seen] == [tmp_path, tmp_path / "scratch"]

@@ -17,7 +17,7 @@ from store_sources import Table, numbered
 
 import joker
 from joker.data import Schema, convert, open_store
-from joker.data.store import shuffle
+from joker.data.store import external_shuffle
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
 
 
@@ -269,5 +269,5 @@ def test_what_a_killed_conversion_leaves_is_removed_by_the_next(path: Path) -> N
 
 
 def test_nothing_is_written_beside_the_store_where_memory_will_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shuffle.Buckets, "_write", lambda self: pytest.fail("a bucket was written"))
+    monkeypatch.setattr(external_shuffle.Buckets, "_write", lambda self: pytest.fail("a bucket was written"))
     assert len(convert(Table(numbered(1000)), path)) == 1000

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from store_sources import Table, numbered
 
 from joker.data import Store, StoreRows, convert, open_store
-from joker.data.store.file import RowFile
 from joker.data.store.header import PREAMBLE
+from joker.data.store.positional_file import RowFile
 from joker.errors import InvalidFile, InvalidParameter, MissingFile
 
 

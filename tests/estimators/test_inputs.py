@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import joker
-from joker.estimators import parameters
+from joker.estimators import resolve
 from joker.kernels import Gaussian, Laplacian, Linear
 
 Array = NDArray[np.float64]
@@ -148,22 +148,22 @@ def test_a_bandwidth_rule_counts_distinct_rows_that_weigh(data: tuple[Array, Arr
 
 def test_auto_is_exact_for_few_rows_and_features_for_many() -> None:
     kernel = Gaussian()
-    assert parameters.n_features("auto", "auto", kernel, 50_000, 5) is None
-    assert parameters.n_features("auto", "auto", kernel, 50_001, 5) == 4_000
-    assert parameters.n_features("auto", "auto", Laplacian(), 50_000, 5) is None
-    assert parameters.n_features("auto", "auto", Laplacian(), 50_001, 5) == 4_000
-    assert parameters.n_features("auto", "auto", Laplacian(), 20_000, 50) is None
-    assert parameters.n_features("auto", "auto", Laplacian(), 20_001, 50) == 4_000
-    assert parameters.n_features("auto", "auto", Laplacian(), 10_000, 500) is None
-    assert parameters.n_features("auto", "orthogonal", kernel, 100, 5) == 4_000
-    assert parameters.n_features("auto", "auto", Linear(), 100, 5) == 5
-    assert parameters.n_features(None, "auto", Linear(), 100, 5) is None
+    assert resolve.n_features("auto", "auto", kernel, 50_000, 5) is None
+    assert resolve.n_features("auto", "auto", kernel, 50_001, 5) == 4_000
+    assert resolve.n_features("auto", "auto", Laplacian(), 50_000, 5) is None
+    assert resolve.n_features("auto", "auto", Laplacian(), 50_001, 5) == 4_000
+    assert resolve.n_features("auto", "auto", Laplacian(), 20_000, 50) is None
+    assert resolve.n_features("auto", "auto", Laplacian(), 20_001, 50) == 4_000
+    assert resolve.n_features("auto", "auto", Laplacian(), 10_000, 500) is None
+    assert resolve.n_features("auto", "orthogonal", kernel, 100, 5) == 4_000
+    assert resolve.n_features("auto", "auto", Linear(), 100, 5) == 5
+    assert resolve.n_features(None, "auto", Linear(), 100, 5) is None
 
 
 def test_auto_is_one_block_for_few_rows() -> None:
-    assert parameters.block_size("auto", 2_048) == 2_048
-    assert parameters.block_size("auto", 2_049) == 512
-    assert parameters.block_size(100, 2_049) == 100
+    assert resolve.block_size("auto", 2_048) == 2_048
+    assert resolve.block_size("auto", 2_049) == 512
+    assert resolve.block_size(100, 2_049) == 100
 
 
 def test_the_class_documents_every_parameter_and_attribute(data: tuple[Array, Array]) -> None:

@@ -15,7 +15,7 @@ from peak_memory import peak_bytes
 
 import joker
 from joker.errors import BudgetTooSmall, InvalidData
-from joker.estimators import parameters
+from joker.estimators import resolve
 from joker.solvers import Settings
 
 Array = NDArray[np.float64]
@@ -144,11 +144,11 @@ def test_numpy_never_makes_it_dense_either() -> None:
 
 
 def test_a_block_that_is_made_dense_takes_half_the_memory_at_most() -> None:
-    assert parameters.block_size("auto", 1_000, 8 * 1_000, "16MB") == 1_000
-    assert parameters.block_size("auto", 1_000, 8 * 10_000, "16MB") == 100
-    assert parameters.block_size("auto", 10**6, 8 * 10_000, "16MB") == 100
-    assert parameters.block_size("auto", 10**6, 8 * 10**9, "16MB") == 1
-    assert parameters.block_size(300, 10**6, 8 * 10_000, "16MB") == 300
+    assert resolve.block_size("auto", 1_000, 8 * 1_000, "16MB") == 1_000
+    assert resolve.block_size("auto", 1_000, 8 * 10_000, "16MB") == 100
+    assert resolve.block_size("auto", 10**6, 8 * 10_000, "16MB") == 100
+    assert resolve.block_size("auto", 10**6, 8 * 10**9, "16MB") == 1
+    assert resolve.block_size(300, 10**6, 8 * 10_000, "16MB") == 300
 
 
 @pytest.mark.parametrize("n_features", [None, 30])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peak_memory import ROUNDING, peak_bytes
 
 from joker import features, kernels
-from joker.features.constant import WithConstant
+from joker.features.with_constant import WithConstant
 
 SIGMA = 0.8
 D = 3

@@ -6,7 +6,7 @@ from peak_memory import peak_bytes
 
 from joker import features, kernels
 from joker.features import FeatureMap
-from joker.features.constant import WithConstant
+from joker.features.with_constant import WithConstant
 
 CASES = [("gaussian", kind) for kind in kernels.get("gaussian").feature_kinds]
 CASES += [("matern32", "fourier"), ("laplacian", "fourier"), ("polynomial", "tensor_sketch")]

@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise
 from joker import kernels
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, Stationary, squared_distance
-from joker.kernels.constant import WithConstant
+from joker.kernels.with_constant import WithConstant
 
 SIGMA = 1.7
 

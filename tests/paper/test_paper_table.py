@@ -5,9 +5,9 @@ import math
 import pytest
 
 from joker import losses
-from joker.data.sets import SETS as FILES
 from joker.errors import InvalidParameter, UnknownName
 from joker.paper import MODELS, SETS, plan, published, settings_of
+from joker.paper.datasets import SETS as FILES
 from joker.paper.table import FALLING, model_named
 
 PAIRS = [

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.models import Machine
+from joker.prepare import Training
 from joker.solvers import Point, Record, Report
-from joker.training import Training
 
 Judge = Callable[[Machine], Sequence[float]]
 

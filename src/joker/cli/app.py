@@ -10,8 +10,8 @@ import typer
 
 from joker.cli.command import Command
 from joker.cli.convert import CONVERT
+from joker.cli.errors import INTERRUPTED, TERMINATED, TRACEBACK
 from joker.cli.evaluate import EVALUATE
-from joker.cli.failures import INTERRUPTED, TERMINATED, TRACEBACK
 from joker.cli.fit import FIT
 from joker.cli.info import INFO
 from joker.cli.paper import PAPER

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from joker.cli.failures import telling
+from joker.cli.errors import telling
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 

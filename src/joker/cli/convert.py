@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from joker.cli import stores
+from joker.cli import row_stores
 from joker.cli.command import Command
 from joker.cli.console import Telling
 from joker.cli.options import PLACE, Data, Memory, Reading, Task
-from joker.cli.tables import check_place
+from joker.cli.prediction_files import check_place
 from joker.data import Store
 from joker.data import convert as put
 from joker.errors import InvalidParameter
@@ -30,7 +30,7 @@ def convert(
             rich_help_panel=PLACE,
         ),
     ] = None,
-    memory: Memory = stores.MEMORY,
+    memory: Memory = row_stores.MEMORY,
     seed: Annotated[int, typer.Option(help="Of the order of the rows.", min=0, rich_help_panel=PLACE)] = 0,
     reading: Reading = Reading(),  # noqa: B008
     telling: Telling = Telling(),  # noqa: B008
@@ -40,10 +40,10 @@ def convert(
     One pass over the table; checked values, a checksum, column names, classes, means and deviations are in the file. It
     is there whole or not at all.
     """
-    if not stores.is_store(store):
-        raise InvalidParameter(f"STORE must end in {stores.SUFFIX}; got {store.name!r}. Use train.rows, for one.")
+    if not row_stores.is_store(store):
+        raise InvalidParameter(f"STORE must end in {row_stores.SUFFIX}; got {store.name!r}. Use train.rows, for one.")
     check_place(store, data)
-    source = stores.open_table(data, reading, dtype)
+    source = row_stores.open_table(data, reading, dtype)
     with telling.bar("convert") as update:
         noun = None if task is None else task.noun
         made = put(source, store, task=noun, dtype=dtype, seed=seed, memory=memory, progress=update)

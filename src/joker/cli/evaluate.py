@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from joker.cli import models, stores
+from joker.cli import model_files, row_stores
 from joker.cli.command import Command
 from joker.cli.console import Telling
 from joker.cli.options import READING, Data, Device, Layout, Memory, Model
@@ -43,7 +43,7 @@ def evaluate(
     """
     from joker.cli.metrics import metrics_of
 
-    fitted = models.open_model(model, device=device, memory=memory)
+    fitted = model_files.open_model(model, device=device, memory=memory)
     found = metrics_of(fitted)
     total, batches = _rows(fitted, data, target, memory, layout)
     with telling.bar("evaluate") as update:
@@ -61,9 +61,9 @@ def _rows(
     fitted: Any, data: Path, target: str | None, memory: str, layout: Layout
 ) -> tuple[int | None, Iterator[Batch]]:
     """The number of rows where it is known, and the rows."""
-    if stores.is_store(data):
-        return stores.batches(fitted, data, target, layout, batch_rows(memory, fitted.n_features_in_, 1))
-    source = models.open_like_training(data, fitted, target, **layout.keywords)
+    if row_stores.is_store(data):
+        return row_stores.batches(fitted, data, target, layout, batch_rows(memory, fitted.n_features_in_, 1))
+    source = model_files.open_like_training(data, fitted, target, **layout.keywords)
     return source.rows, source.batches(batch_rows(memory, source.schema.width, 1))
 
 

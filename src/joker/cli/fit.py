@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from joker.callbacks import Callback, Checkpoint, Progress
-from joker.cli import stores
+from joker.cli import row_stores
 from joker.cli.command import Command
 from joker.cli.console import Telling
-from joker.cli.models import facts_of
+from joker.cli.model_files import facts_of
 from joker.cli.options import Data, Kernel, Loss, Place, Reading, Solving
-from joker.cli.tables import check_place
+from joker.cli.prediction_files import check_place
 from joker.data import Store
 from joker.errors import InvalidParameter
 
@@ -49,14 +49,14 @@ def fit(
     A table is read twice at most, and put in random order in a file beside the model that is gone afterwards. Ctrl-C
     leaves a checkpoint; the same command with --resume goes on from it and gives the same model.
     """
-    from joker.cli import learner
+    from joker.cli import build_estimator
 
     settings = {**kernel.keywords, **solving.keywords, **place.keywords}
     with ExitStack() as stack:
         target = None if dry_run else _target(out, data)
         kept = [] if target is None else [stack.enter_context(checkpoint(target, resume, telling))]
         store = stack.enter_context(opened(data, reading, loss, settings, place, target, telling))
-        model = learner.estimator(loss, str(store.task), store.classes, **settings)
+        model = build_estimator.estimator(loss, str(store.task), store.classes, **settings)
         if target is None:
             telling.plan(model.plan(store))
             return
@@ -76,18 +76,18 @@ def opened(
     telling: Telling,
 ) -> Iterator[Store]:
     """Give the rows to train on as a row store, which is a passing one where a table is given."""
-    from joker.cli import learner
+    from joker.cli import build_estimator
 
-    if stores.is_store(data):
-        store = stores.open_given(data, reading)
-        learner.task_of(loss, store.task)
+    if row_stores.is_store(data):
+        store = row_stores.open_given(data, reading)
+        build_estimator.task_of(loss, store.task)
         yield store
         return
-    source = stores.open_table(data, reading)
-    task = learner.task_of(loss, "classification" if source.schema.text_target else None)
-    beside = stores.place_of(out, place.scratch, data)
-    learner.rehearse(loss, task, source.schema.width, **settings)
-    with stores.passing(source, beside, task, place, telling) as store:
+    source = row_stores.open_table(data, reading)
+    task = build_estimator.task_of(loss, "classification" if source.schema.text_target else None)
+    beside = row_stores.place_of(out, place.scratch, data)
+    build_estimator.rehearse(loss, task, source.schema.width, **settings)
+    with row_stores.passing(source, beside, task, place, telling) as store:
         yield store
 
 

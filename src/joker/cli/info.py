@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from joker.cli import stores
+from joker.cli import row_stores
 from joker.cli.command import Command
 from joker.cli.console import Telling
 from joker.cli.convert import facts_of_store
-from joker.cli.models import facts_of, open_model
+from joker.cli.model_files import facts_of, open_model
 from joker.data import open_store
 from joker.errors import MissingFile
 from joker.runtime import VERSION, cards, format_bytes
@@ -35,7 +35,7 @@ def info(
 def _file(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise MissingFile(f"a file must exist; there is no {path}. Check the path.")
-    return facts_of_store(open_store(path)) if stores.is_store(path) else facts_of(open_model(path), path)
+    return facts_of_store(open_store(path)) if row_stores.is_store(path) else facts_of(open_model(path), path)
 
 
 def _machine() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from joker.cli import values
+from joker.cli import parse
 
 READING, LEARNING, SOLVING, PLACE = "The table", "The model", "The fit", "Where and how"
 
@@ -109,7 +109,7 @@ class Reading(Layout):
     @property
     def keywords(self) -> dict[str, Any]:
         """What `open_source` calls them."""
-        chosen = {"target": self.target, "columns": values.names(self.columns), "categories": self.categories.value}
+        chosen = {"target": self.target, "columns": parse.names(self.columns), "categories": self.categories.value}
         return {**super().keywords, **chosen}
 
     @property
@@ -171,11 +171,11 @@ class Loss:
             help="Random features: a number, 'auto', or 'exact' for the kernel itself.",
             rich_help_panel=LEARNING,
         ),
-    ] = values.AUTO
+    ] = parse.AUTO
     features: Annotated[
         str,
         typer.Option(metavar="KIND", help="The kind of features, such as fourier.", rich_help_panel=LEARNING),
-    ] = values.AUTO
+    ] = parse.AUTO
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Kernel:
             help="A number, 'median', 'paper', 'auto' (half the median), or a list of one for each input: 0.5,2,1.",
             rich_help_panel=LEARNING,
         ),
-    ] = values.AUTO
+    ] = parse.AUTO
     lam: Annotated[
         str,
         typer.Option(
@@ -211,8 +211,8 @@ class Kernel:
     @property
     def keywords(self) -> dict[str, Any]:
         """What an estimator calls them."""
-        bandwidth = values.bandwidth(self.bandwidth)
-        return {"kernel": self.kernel, "bandwidth": bandwidth, "lam": values.penalties(self.lam)}
+        bandwidth = parse.bandwidth(self.bandwidth)
+        return {"kernel": self.kernel, "bandwidth": bandwidth, "lam": parse.penalties(self.lam)}
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Solving:
 
     block_size: Annotated[
         str, typer.Option(metavar="N", help="Rows of a block: a number or 'auto'.", rich_help_panel=SOLVING)
-    ] = values.AUTO
+    ] = parse.AUTO
     max_epochs: Annotated[float, typer.Option(help="Passes over the rows, at most.", rich_help_panel=SOLVING)] = 5
     tol: Annotated[float, typer.Option(help="The relative duality gap at which it ends.", rich_help_panel=SOLVING)] = (
         1e-3
@@ -247,7 +247,7 @@ class Solving:
     @property
     def keywords(self) -> dict[str, Any]:
         """What an estimator calls them."""
-        return {**vars(self), "block_size": values.whole(self.block_size, "--block-size", values.AUTO)}
+        return {**vars(self), "block_size": parse.whole(self.block_size, "--block-size", parse.AUTO)}
 
 
 @dataclass(frozen=True)
@@ -257,8 +257,8 @@ class Place:
     device: Device = None
     precision: Annotated[
         str, typer.Option(metavar="NAME", help="mixed, float32, float64 or auto.", rich_help_panel=PLACE)
-    ] = values.AUTO
-    memory: Memory = values.AUTO
+    ] = parse.AUTO
+    memory: Memory = parse.AUTO
     seed: Annotated[int, typer.Option(help="Of everything that is random.", min=0, rich_help_panel=PLACE)] = 0
     scratch: Annotated[
         Path | None,

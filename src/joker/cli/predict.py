@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from joker.cli import models, stores
+from joker.cli import model_files, row_stores
 from joker.cli.command import Command
 from joker.cli.console import Telling
 from joker.cli.options import Data, Device, Layout, Memory, Model
-from joker.cli.tables import check_target, writing
+from joker.cli.prediction_files import check_target, writing
 from joker.errors import InvalidParameter
 from joker.runtime import DEFAULT_BUDGET, parse_bytes
 
@@ -34,14 +34,14 @@ def predict(
 ) -> None:
     """Predict for each row of a table, which may be larger than memory."""
     check_target(out, model, data)
-    if stores.is_store(data):
+    if row_stores.is_store(data):
         raise InvalidParameter(
             f"DATA must be a table whose rows are in their own order; {data} is a row store, which has them in random "
             "order. Give the file that it was made from."
         )
-    fitted = models.open_model(model, device=device, memory=memory)
-    names, predicted = models.outputs(fitted, proba)
-    source = models.open_like_training(data, fitted, None, **layout.keywords)
+    fitted = model_files.open_model(model, device=device, memory=memory)
+    names, predicted = model_files.outputs(fitted, proba)
+    source = model_files.open_like_training(data, fitted, None, **layout.keywords)
     rows = 0
     with writing(out, names) as write, telling.bar("predict") as update:
         for batch in source.batches(batch_rows(memory, source.schema.width, len(names))):

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from joker.callbacks import Callback, Run
-from joker.cli import values
+from joker.cli import parse
 from joker.cli.command import Command
 from joker.cli.console import Telling
 from joker.cli.fit import Out, opened, progress
-from joker.cli.models import facts_of
+from joker.cli.model_files import facts_of
 from joker.cli.options import Data, Loss, Place, Reading, Solving
-from joker.cli.tables import check_place
+from joker.cli.prediction_files import check_place
 from joker.kernels import get as get_kernel
 
 SEARCH = "The search"
@@ -64,11 +64,11 @@ class Searching:
     @property
     def keywords(self) -> dict[str, Any]:
         """What `joker.tune` calls them, those that are given."""
-        bandwidths = [values.number_or_word(word, "--bandwidths") for word in values.names(self.bandwidths) or []]
+        bandwidths = [parse.number_or_word(word, "--bandwidths") for word in parse.names(self.bandwidths) or []]
         given = {
-            "kernels": values.names(self.kernels),
+            "kernels": parse.names(self.kernels),
             "bandwidths": bandwidths or None,
-            "lam": None if self.lam is None else values.penalties(self.lam),
+            "lam": None if self.lam is None else parse.penalties(self.lam),
             "relevance": self.relevance,
             "max_time": self.search_time,
         }
@@ -89,9 +89,9 @@ def tune(
 
     Many candidates are tried on few rows, and few on many. --json prints every trial.
     """
-    from joker.cli import learner
-    from joker.estimators import tune as search
-    from joker.estimators.search import sizes
+    from joker.cli import build_estimator
+    from joker.tuning import tune as search
+    from joker.tuning.halving import sizes
 
     settings, wanted = {**solving.keywords, **place.keywords}, searching.keywords
     if out is not None:
@@ -99,7 +99,7 @@ def tune(
     for name in wanted.get("kernels", ()):
         get_kernel(name)
     with opened(data, reading, loss, settings, place, out, telling) as store:
-        model = learner.estimator(loss, str(store.task), store.classes, **settings)
+        model = build_estimator.estimator(loss, str(store.task), store.classes, **settings)
         stages = sizes(min(searching.sample, len(store)))
         with ExitStack() as bar:
             update, count = bar.enter_context(telling.bar("tune", "trials")), itertools.count(1)

@@ -1,9 +1,8 @@
 """Rows, targets and blocks."""
 
 from joker.data.blocks import ORDERS, Blocks
-from joker.data.border import as_rows, check_rows
 from joker.data.checks import check_finite, check_floating, check_tensor
-from joker.data.distinct import distinct
+from joker.data.distinct_rows import distinct
 from joker.data.moments import Moments, moments
 from joker.data.rows import HostRows, Rows, TensorRows
 from joker.data.scaling import ScaledRows, Scaling, scaled, scaling_of
@@ -12,6 +11,7 @@ from joker.data.sources import Batch, Source, as_source, open_source
 from joker.data.sparse import SparseRows, sparse_rows
 from joker.data.store import Labels, Store, StoreRows, convert, open_store
 from joker.data.targets import Targets, make_targets
+from joker.data.validation import as_rows, check_rows
 
 __all__ = [
     "ORDERS",

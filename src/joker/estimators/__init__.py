@@ -1,7 +1,8 @@
 """Estimators with scikit-learn's contract."""
 
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
-from joker.estimators.display import ConvergenceDisplay, PathDisplay
+from joker.estimators.persistence import load
+from joker.estimators.plots import ConvergenceDisplay, PathDisplay
 from joker.estimators.regression import (
     KernelHuber,
     KernelLp,
@@ -10,9 +11,6 @@ from joker.estimators.regression import (
     KernelRidge,
     KernelSVR,
 )
-from joker.estimators.saving import load
-from joker.estimators.trials import Tuned
-from joker.estimators.tuning import tune
 
 __all__ = [
     "ConvergenceDisplay",
@@ -26,7 +24,5 @@ __all__ = [
     "KernelSVC",
     "KernelSVR",
     "PathDisplay",
-    "Tuned",
     "load",
-    "tune",
 ]

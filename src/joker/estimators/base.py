@@ -20,25 +20,25 @@ from joker import kernels
 from joker.callbacks import Callback, Result, Run, descend
 from joker.data import Rows, Scaling, Store
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators import parameters
+from joker.estimators import resolve
 from joker.estimators.budget import Fit, Sizes, plan_of_predict, plan_without_fit
+from joker.estimators.html_repr import NotebookView
+from joker.estimators.input_bandwidths import scaling_by, widths_of
 from joker.estimators.inputs import KEPT, as_array, copied_bytes, figures_of, rows_of
-from joker.estimators.notebook import NotebookView
-from joker.estimators.path import Path
-from joker.estimators.relay import CallbackSupportMixin, Relay
-from joker.estimators.sample import Sample
+from joker.estimators.lambda_path import Path
 from joker.estimators.scoring import Judge, Scorer, scorer_of
-from joker.estimators.stored import check_stored, is_stored
-from joker.estimators.warm import Marks, Warm, seed_of
+from joker.estimators.sklearn_callbacks import CallbackSupportMixin, Relay
+from joker.estimators.store_inputs import check_stored, is_stored
+from joker.estimators.training_set import Sample
+from joker.estimators.warm_start import Marks, Warm, seed_of
 from joker.estimators.watchers import watchers
-from joker.estimators.widths import scaling_by, widths_of
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import Plan
+from joker.prepare import Training, prepare
 from joker.runtime import release_memory
 from joker.solvers import Settings
-from joker.training import Training, prepare
 
 AT_ONCE = 2**18  # targets that are moved in one go
 
@@ -102,9 +102,9 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             Whether to keep random features themselves. By default a file keeps the seed that gives them
             exactly, and is small; a release of torch with another random number generator could not read it.
         """
-        from joker.estimators import saving
+        from joker.estimators import persistence
 
-        saving.save(self, path, store_features=store_features)
+        persistence.save(self, path, store_features=store_features)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -157,13 +157,13 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
         before = self._forget()
-        lams = parameters.penalties(self.lam)
+        lams = resolve.penalties(self.lam)
         scorer = scorer_of(self.early_stopping)
         callbacks = watchers(self.callbacks, self.verbose, self.early_stopping)
         seed, given = seed_of(self.random_state, before), len(sample.y)
         if held is None and (np.ndim(self.lam) or any(callback.needs_score for callback in callbacks)):
-            sample, held = sample.hold_out(parameters.fraction(self.validation_fraction), strata, seed)
-        self._constant = parameters.flag("fit_intercept", self.fit_intercept)
+            sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
+        self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
         self._measure(sample)
         sizes = Sizes.of(sample, given, held is not None, 0 if strata is None else self.classes_.itemsize)
@@ -198,7 +198,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_"):
             self.__dict__.pop(name, None)
         before = self.__dict__.pop("_warm", None)
-        return before if parameters.flag("warm_start", self.warm_start) else None
+        return before if resolve.flag("warm_start", self.warm_start) else None
 
     def _choose(self, result: Result, lams: list[float], t: int) -> Self:
         """Become the model of the best λ; keep them all where rows were held out."""
@@ -214,9 +214,9 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Training:
         """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
         (n, d), t, plan = sample.x.shape, sample.y.shape[1], self.plan_
-        _, mixed = parameters.precision(self.precision, self.dtype, plan.block_size >= n, place)
+        _, mixed = resolve.precision(self.precision, self.dtype, plan.block_size >= n, place)
         kernel = kernels.get(self.kernel)
-        m = parameters.n_features(self.n_features, self.features, kernel, n, d)
+        m = resolve.n_features(self.n_features, self.features, kernel, n, d)
         # The kernel itself needs a copy: the machine keeps it, and the user may change the array.
         x = rows_of(sample.x, plan.dtype, place, copy=m is None, scaling=self._scaling, host=plan.host)
         w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
@@ -227,7 +227,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             lam=np.repeat(lams, t).tolist(),
             weights=w,
             kernel=kernel,
-            bandwidth=parameters.sigma(self.bandwidth, self.kernel, kernel, x, w, seed),
+            bandwidth=resolve.sigma(self.bandwidth, self.kernel, kernel, x, w, seed),
             n_features=m,
             features=self.features,
             intercept=self._constant,
@@ -255,7 +255,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         widths = widths_of(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
         if widths is not None:
             self.bandwidth_ = widths
-        if parameters.flag("standardize", self.standardize):
+        if resolve.flag("standardize", self.standardize):
             found = figures_of(sample.x, sample.w)
             self.mean_, self.scale_ = found.mean.numpy(), found.deviation.numpy()
 
@@ -297,7 +297,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return plan_without_fit(self, X, y)
 
     def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
-        return machine.predict(self._rows(x, machine), parameters.memory(self.memory, machine.constant.device))
+        return machine.predict(self._rows(x, machine), resolve.memory(self.memory, machine.constant.device))
 
     def _rows(self, x: Any, machine: Machine, host: bool = False) -> Rows:
         """Checked rows as the machine takes them."""

@@ -18,7 +18,8 @@ from joker import features as feature_maps
 from joker import kernels
 from joker.callbacks import Callback
 from joker.data import Blocks, Rows, Scaling, Store
-from joker.estimators import parameters
+from joker.estimators import resolve
+from joker.estimators.input_bandwidths import scaling_by, widths_of
 from joker.estimators.inputs import (
     FLOATS,
     Part,
@@ -30,14 +31,13 @@ from joker.estimators.inputs import (
     stored_type,
     whole_of,
 )
-from joker.estimators.sample import Sample
 from joker.estimators.sketch import sketch_of
+from joker.estimators.training_set import Sample
 from joker.estimators.watchers import watchers
-from joker.estimators.widths import scaling_by, widths_of
 from joker.features import FeatureMap
-from joker.features.constant import WithConstant as FeaturesWithConstant
+from joker.features.with_constant import WithConstant as FeaturesWithConstant
 from joker.kernels import Kernel
-from joker.kernels.constant import WithConstant as KernelWithConstant
+from joker.kernels.with_constant import WithConstant as KernelWithConstant
 from joker.models import Machine
 from joker.planning import LAYOUT, FitLayout, Item, Plan, PredictLayout, plan_fit, plan_predict
 
@@ -113,9 +113,9 @@ class Fit:
     def plan(self) -> Plan:
         """Return the plan; BudgetTooSmall where there is none within ``memory``."""
         model, sizes = self.model, self.sizes
-        budget, scratch = parameters.budget(model.memory), parameters.memory(model.memory, self.place)
+        budget, scratch = resolve.budget(model.memory), resolve.memory(model.memory, self.place)
         room = 0 if budget is not None else dense_row_bytes(sizes.x)  # a plan counts what rows take
-        blocks = parameters.block_sizes(model.block_size, sizes.n, room, scratch, budget is not None)
+        blocks = resolve.block_sizes(model.block_size, sizes.n, room, scratch, budget is not None)
         return plan_fit(self._layouts(blocks), budget, scratch)
 
     def _layouts(self, blocks: list[int]) -> Iterator[FitLayout]:
@@ -123,14 +123,14 @@ class Fit:
         x = self.sizes.x
         movable = self.place.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
         for b in blocks:
-            for host in (False, True) if movable and parameters.budget(self.model.memory) is not None else (False,):
+            for host in (False, True) if movable and resolve.budget(self.model.memory) is not None else (False,):
                 yield self._layout(b, host)
 
     def _layout(self, b: int, host: bool) -> FitLayout:
         model, sizes, place, repeats = self.model, self.sizes, self.place, len(self.lams)
         n, d = sizes.n, sizes.d
         Blocks(n, b)  # refuses what is no number of rows
-        dtype, mixed = parameters.precision(model.precision, model.dtype, b >= n, place)
+        dtype, mixed = resolve.precision(model.precision, model.dtype, b >= n, place)
         kernel, features, drawing = self._kernel(dtype)
         exact, card = features is None, place.type == "cuda"
         rows = sketch_of(sizes.x, dtype, place, copy=exact, host=host, scaling=self.scaling)
@@ -162,7 +162,7 @@ class Fit:
         """The kernel, the outline of its features where there are any, and the bytes that drawing them holds."""
         model, n, d = self.model, self.sizes.n, self.sizes.d
         kernel = kernels.get(model.kernel)
-        m = parameters.n_features(model.n_features, model.features, kernel, n, d)
+        m = resolve.n_features(model.n_features, model.features, kernel, n, d)
         constant = KernelWithConstant(kernel) if model.fit_intercept else kernel
         if m is None:
             return constant, None, 0
@@ -265,7 +265,7 @@ def _check_bytes(x: Any) -> int:
 def plan_of_predict(model: KernelEstimator, machine: Machine, x: Any, result: NDArray[Any], copied: int) -> Plan:
     """Return the plan of a prediction whose result for one row is like ``result``."""
     place = machine.constant.device
-    card, budget = place.type == "cuda", parameters.budget(model.memory)
+    card, budget = place.type == "cuda", resolve.budget(model.memory)
     host = card and budget is not None
     rows = sketch_of(x, machine.dtype, place, copy=False, host=host, scaling=model._scaling)
     own = (
@@ -285,18 +285,18 @@ def plan_of_predict(model: KernelEstimator, machine: Machine, x: Any, result: ND
         rows_place=_place(x, place, False, host),
         host=host,
     )
-    return plan_predict(layout, budget, parameters.memory(model.memory, place))
+    return plan_predict(layout, budget, resolve.memory(model.memory, place))
 
 
 def plan_without_fit(model: KernelEstimator, X: Any, y: Any) -> Plan:
     """Return the plan of a fit to X and y, or to X and one column."""
-    lams = parameters.penalties(model.lam)
+    lams = resolve.penalties(model.lam)
     callbacks = watchers(model.callbacks, model.verbose, model.early_stopping)
     place = place_of(X, model.device)
     x = copy.copy(model)._check_rows(X)
     n, d = x.shape
     scored = bool(np.ndim(model.lam)) or any(callback.needs_score for callback in callbacks)
-    held = math.ceil(n * parameters.fraction(model.validation_fraction)) if scored else 0
+    held = math.ceil(n * resolve.fraction(model.validation_fraction)) if scored else 0
     part = Part(x, np.broadcast_to(np.intp(0), (n - held,))) if held and not isinstance(x, Rows) else x
     t, target, label = _targets_of(model, X.y if y is None and isinstance(X, Store) else y, place)
     sizes = Sizes(part, n - held, t, target, n, held, scored, copied=copied_bytes(X, x), label=label)

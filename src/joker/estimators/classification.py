@@ -18,11 +18,11 @@ from joker import losses
 from joker.data import Labels, Store
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import AT_ONCE, KernelEstimator, check_pair, check_weights
-from joker.estimators.documentation import documented
 from joker.estimators.inputs import copied_bytes, place_of
-from joker.estimators.relay import with_callbacks
-from joker.estimators.sample import Sample
-from joker.estimators.stored import classes_of
+from joker.estimators.shared_docstring import documented
+from joker.estimators.sklearn_callbacks import with_callbacks
+from joker.estimators.store_inputs import classes_of
+from joker.estimators.training_set import Sample
 from joker.losses import Loss
 
 ClassWeight = Mapping[Any, float] | str | None

@@ -15,11 +15,11 @@ from sklearn.metrics import d2_pinball_score
 from joker import losses
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.base import KernelEstimator, check_pair, check_weights
-from joker.estimators.documentation import documented
 from joker.estimators.inputs import FLOATS, copied_bytes, place_of
-from joker.estimators.relay import with_callbacks
-from joker.estimators.sample import Sample
-from joker.estimators.stored import numbers_of
+from joker.estimators.shared_docstring import documented
+from joker.estimators.sklearn_callbacks import with_callbacks
+from joker.estimators.store_inputs import numbers_of
+from joker.estimators.training_set import Sample
 from joker.losses import Loss
 
 

@@ -14,7 +14,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.estimators.sample import Sample
+from joker.estimators.training_set import Sample
 from joker.models import Machine
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 from joker.errors import InvalidParameter, UnknownName
 from joker.features import fourier, identity, orthogonal, structured, tensor_sketch
 from joker.features.base import Blank, Draw, FeatureKernel, FeatureMap
-from joker.ops.dispatch import starting
+from joker.ops.triton_support import starting
 from joker.runtime import generator
 
 __all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "draw", "outline"]

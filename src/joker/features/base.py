@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from joker.ops.dispatch import round_up
+from joker.ops.triton_support import round_up
 
 WHOLE = 16  # numbers: sides of a matrix that tensor cores take as they are
 

@@ -111,7 +111,7 @@ class Kernel(ABC):
     ) -> bool:
         """Add k(x, z) v to ``out`` in one pass without the matrix, and return True, where there is a way.
 
-        See :func:`joker.kernels.product.matvec`, which takes tiles of the matrix where there is none.
+        See :func:`joker.kernels.matvec.matvec`, which takes tiles of the matrix where there is none.
         """
         name = self.own_profile
         return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes)

@@ -207,7 +207,7 @@ class Loss(ABC):
     def device_form(self) -> tuple[str, Bound, Bound] | None:
         """The form of ``dual`` that device kernels know, with its two numbers; None if they know none.
 
-        See :class:`joker.ops.block_search.Dual`. Every quadratic loss has one, from its slope and curvature at 0.
+        See :class:`joker.ops.block_solve.Dual`. Every quadratic loss has one, from its slope and curvature at 0.
         """
         zero = torch.zeros(1, 1, dtype=torch.float64)
         return ("quadratic", self.curvature(zero)[0], self.slope(zero)[0]) if self.quadratic else None

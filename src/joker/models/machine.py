@@ -14,7 +14,7 @@ from joker.data import Rows, TensorRows, as_rows
 from joker.errors import InvalidData
 from joker.features import FeatureMap
 from joker.kernels import Kernel
-from joker.kernels.product import LONGEST, matvec, tile_shape
+from joker.kernels.matvec import LONGEST, matvec, tile_shape
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
 
 

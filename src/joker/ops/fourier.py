@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from joker.ops.dispatch import OFFSETS, fuses, rows_apart, shares, sum_numbers
+from joker.ops.triton_support import OFFSETS, fuses, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
 MOST_COLUMNS = 2  # with more the cosines would be made anew: it is quicker to write them to memory
@@ -98,7 +98,7 @@ def launch_cosines(
     stages: int = 1,
 ) -> Tensor:  # (b, m) or (b, 2m)
     """Run the fused form of `cosines`; ``ready``: with the product from torch, as it is for many inputs."""
-    from joker.ops.fused.fourier import features_kernel
+    from joker.ops.triton.fourier import features_kernel
 
     x, weights = rows_apart(x), rows_apart(weights)
     (n, d), m = x.shape, weights.shape[1]
@@ -142,7 +142,7 @@ def launch_cosine_sum(
     stages: int = 1,
 ) -> Tensor:  # (n, t)
     """Run the fused form of `cosine_sum`."""
-    from joker.ops.fused.fourier import sum_kernel
+    from joker.ops.triton.fourier import sum_kernel
 
     x, weights, theta, phase = rows_apart(x), rows_apart(weights), rows_apart(theta), phase.contiguous()
     (n, d), (m, t) = x.shape, theta.shape

@@ -16,8 +16,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from joker.ops.dispatch import OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
 from joker.ops.rows import Rows
+from joker.ops.triton_support import OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
 MOST_COLUMNS = 64  # with more the kernel matrix costs little beside the product with v
@@ -149,7 +149,7 @@ def launch_gram(
     warps: int = 4,
 ) -> Tensor:  # (n, b)
     """Run the fused form of `gram`."""
-    from joker.ops.fused.gram import difference_matrix_kernel
+    from joker.ops.triton.gram import difference_matrix_kernel
 
     out = x.new_empty(len(x), len(z))
     columns, others = _transposed(x), _transposed(z)
@@ -179,7 +179,7 @@ def launch_difference_product(
     warps: int = 8,
 ) -> Tensor:  # (n, t)
     """Return k(x, z) v by the fused difference form."""
-    from joker.ops.fused.gram import difference_product_kernel
+    from joker.ops.triton.gram import difference_product_kernel
 
     columns, others, v = _transposed(x), _transposed(z), v.contiguous()
     partial, share, width = _partial_sums(x, v, tile)
@@ -211,7 +211,7 @@ def launch_radial_product(
     stages: int = 2,
 ) -> Tensor:  # (n, t)
     """Return k(x, z) v by the fused product form, on tensor cores where ``split``."""
-    from joker.ops.fused.gram import radial_product_kernel
+    from joker.ops.triton.gram import radial_product_kernel
 
     centre, v = z.mean(dim=0), v.contiguous()
     left, right = (_moved(part, centre, scale, split) for part in (x, z))
@@ -257,7 +257,7 @@ def _moved(
     split: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # (n and more, d and more) twice, (n and more,)
     """Return (x − centre) / scale with zeros around it, in two parts where ``split``, and its squared norms."""
-    from joker.ops.fused.gram import prepare_kernel
+    from joker.ops.triton.gram import prepare_kernel
 
     x = rows_apart(x)
     n, d = x.shape

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import pad
 
-from joker.ops.dispatch import OFFSETS, fuses, rows_apart
 from joker.ops.hadamard import hadamard
+from joker.ops.triton_support import OFFSETS, fuses, rows_apart
 from joker.runtime import on_device
 
 SHORTEST, LONGEST = 64, 4096  # orders of the transform that the fused kernel has
@@ -72,7 +72,7 @@ def launch_structured(
     """Run the fused form of `structured_cosines`; ``parts`` names the type of the matrix products."""
     import triton.language as tl
 
-    from joker.ops.fused.structured import features_kernel
+    from joker.ops.triton.structured import features_kernel
 
     x, signs, radii, phase = rows_apart(x), signs.contiguous(), radii.contiguous(), phase.contiguous()
     (n, d), m, (blocks, _, p) = x.shape, radii.shape[0], signs.shape

@@ -20,8 +20,8 @@ from joker.paper.outcome import Outcome
 from joker.paper.protocol import PATIENCE, Plan, plan
 from joker.paper.rows import Folder, PaperRows, Part, read
 from joker.paper.table import set_named
+from joker.prepare import Training, prepare
 from joker.runtime import generator, parse_device, peak_bytes
-from joker.training import Training, prepare
 
 SPARE = 2**25  # bytes of scratch space on a card beside the features of a block
 FEATURE_BYTES = 6.5  # of a feature of a row in a block, which lies there in float32 and in half of that
@@ -54,9 +54,9 @@ class Place:
     @property
     def types(self) -> tuple[torch.dtype, bool]:
         """The type to compute in, and whether the kernel of a block may be less precise."""
-        from joker.estimators import parameters  # here: scikit-learn takes as long to import as torch does
+        from joker.estimators import resolve
 
-        return parameters.precision(self.precision, "auto", False, self.where)
+        return resolve.precision(self.precision, "auto", False, self.where)
 
     def check(self) -> None:
         """Refuse a slip before rows are read."""
@@ -70,9 +70,9 @@ class Place:
         return self._memory()
 
     def _memory(self) -> int:
-        from joker.estimators import parameters
+        from joker.estimators import resolve
 
-        return parameters.memory(self.memory, self.where)
+        return resolve.memory(self.memory, self.where)
 
 
 def reproduce(

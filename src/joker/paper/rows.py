@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.data import HostRows, Rows, Scaling, TensorRows, scaled, scaling_of
-from joker.data.sets import generate, load
-from joker.data.sets.files import VARIABLE
-from joker.data.sets.parts import Draw, part_of
 from joker.data.sources import Source
 from joker.errors import InvalidData, MissingFile
+from joker.paper.datasets import generate, load
+from joker.paper.datasets.files import VARIABLE
+from joker.paper.datasets.parts import Draw, part_of
 from joker.paper.table import PaperSet
 from joker.runtime.streams import Upload
 

@@ -12,11 +12,11 @@ import torch
 from joker.errors import BudgetTooSmall
 from joker.features import FeatureMap
 from joker.kernels import Kernel
-from joker.kernels.product import LONGEST
+from joker.kernels.matvec import LONGEST
 from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan, gaps, least_tile, without_gaps
 from joker.runtime import format_bytes, tile_bytes
+from joker.solvers.feature_chunks import Cut, feature_step_bytes, room_bytes, step_parts
 from joker.solvers.footprint import look_bytes, solve_bytes
-from joker.solvers.parts import Cut, feature_step_bytes, room_bytes, step_parts
 
 VISIT = 48  # bytes that the order of blocks takes for each block
 ROUND = 2**18  # bytes: what is too small to be listed

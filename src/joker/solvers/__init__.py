@@ -1,10 +1,10 @@
 """Dual block coordinate descent with a trust region, certified by the duality gap."""
 
 from joker.solvers.average import Average
-from joker.solvers.block import BlockSolver
+from joker.solvers.block.result import BlockResult, Outcome
+from joker.solvers.block.trust_region import BlockSolver
 from joker.solvers.descent import Descent
 from joker.solvers.gap import Gap, Point, certify
-from joker.solvers.outcome import BlockResult, Outcome
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report
 from joker.solvers.settings import Settings

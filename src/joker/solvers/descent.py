@@ -13,20 +13,20 @@ from torch import Tensor
 
 from joker.data import Blocks, Rows, TensorRows
 from joker.errors import BudgetTooSmall, StateMismatch
-from joker.ops import block_search
+from joker.ops import block_solve
 from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.runtime.streams import OutOfMemory
 from joker.solvers.average import Average
-from joker.solvers.block import BlockSolver
+from joker.solvers.block.result import Outcome
+from joker.solvers.block.trust_region import BlockSolver
+from joker.solvers.block_schedule import Visits
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.momentum import Momentum
-from joker.solvers.outcome import Outcome
 from joker.solvers.problem import Problem
 from joker.solvers.radius import Radius
 from joker.solvers.report import Reason, Record, Report, Tally
 from joker.solvers.settings import Settings
 from joker.solvers.state import Ready, State
-from joker.solvers.visits import Visits
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
 KEPT = ("block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed")  # when a solve is continued
@@ -68,7 +68,7 @@ class Descent:
         # One block of a free quadratic loss is solved by one factorisation, to the last digit.
         once = self.blocks.count == 1 and problem.loss.quadratic and problem.loss.unbounded
         self._dual = None if once else problem.dual
-        fused = self._dual is not None and block_search.available(device, self.blocks.size)
+        fused = self._dual is not None and block_solve.available(device, self.blocks.size)
         self.visits = Visits(state, self.blocks, fused)
 
     @property

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from joker.ops.rows import take
-from joker.solvers.block import BlockSolver
-from joker.solvers.outcome import BlockResult
+from joker.solvers.block.result import BlockResult
+from joker.solvers.block.trust_region import BlockSolver
 from joker.solvers.problem import Problem
 from joker.solvers.state import Ready, State
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from joker.data import Targets
 from joker.errors import InvalidData
 from joker.losses import Loss, Scaled
-from joker.ops.block_search import Dual
+from joker.ops.block_solve import Dual
 
 AT_ONCE = 2**17  # targets that are looked at in one go
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from joker.solvers.outcome import BlockResult
+from joker.solvers.block.result import BlockResult
 
 
 class Radius:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.gap import Gap
-from joker.solvers.outcome import BlockResult, Outcome
 
 
 class Reason(Enum):

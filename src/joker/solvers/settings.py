@@ -7,7 +7,7 @@ from math import inf, isinf
 from numbers import Integral, Real
 
 from joker.errors import InvalidParameter
-from joker.solvers.block import BlockSolver
+from joker.solvers.block.trust_region import BlockSolver
 
 SMALLEST = 5e-324  # of the positive numbers
 

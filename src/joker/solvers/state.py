@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows, TensorRows
-from joker.ops.dispatch import round_up
-from joker.ops.low_precision import low_gram, rounds
-from joker.ops.narrow import squares, times, transposed_times
+from joker.ops.bfloat16_gram import low_gram, rounds
 from joker.ops.rows import take
+from joker.ops.tall_skinny import squares, times, transposed_times
+from joker.ops.triton_support import round_up
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
+from joker.solvers.block.result import BlockResult
+from joker.solvers.feature_chunks import WHOLE, Cut, FeatureMap, Part, cut, feature_step_bytes, room_bytes, step_parts
 from joker.solvers.footprint import look_bytes
-from joker.solvers.outcome import BlockResult
-from joker.solvers.parts import WHOLE, Cut, FeatureMap, Part, cut, feature_step_bytes, room_bytes, step_parts
 
 SAMPLE = 16  # rows
 KEPT = 0.5  # share of the decrease promised by an inexact K from which on a step is taken as it is

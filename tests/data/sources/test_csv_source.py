@@ -10,7 +10,7 @@ import pytest
 from whole_source import read_whole
 
 from joker.data import Column, Schema, open_source
-from joker.data.sources.text import BLOCK
+from joker.data.sources.text_files import BLOCK
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
 
 PACKED = {"": lambda raw: raw, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -81,7 +81,7 @@ def test_a_quoted_line_break_may_fall_between_blocks(tmp_path):
     ],
 )
 def test_a_header_is_told_from_a_row(tmp_path, text, named):
-    from joker.data.sources.text import find_layout
+    from joker.data.sources.text_files import find_layout
 
     layout = find_layout(tmp_path, text.encode(), "auto", None)
     assert layout.named is named
@@ -238,6 +238,6 @@ def test_a_file_that_may_not_be_read_gets_a_sentence(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("joker.data.sources.text.open_text", refuse)
+    monkeypatch.setattr("joker.data.sources.text_files.open_text", refuse)
     with pytest.raises(InvalidFile, match="that you may read; Permission denied"):
         open_source(path)

@@ -9,7 +9,7 @@ from sklearn.datasets import dump_svmlight_file
 from whole_source import read_whole
 
 from joker.data import Schema, open_source
-from joker.data.sources.text import BLOCK
+from joker.data.sources.text_files import BLOCK
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, UnknownName
 
 

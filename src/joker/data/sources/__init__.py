@@ -1,8 +1,8 @@
 """Tables on disk and in memory, read from front to back."""
 
 from joker.data.sources.base import Batch, Source
-from joker.data.sources.checks import check_values
-from joker.data.sources.memory import as_source
+from joker.data.sources.in_memory import as_source
 from joker.data.sources.open import open_source
+from joker.data.sources.validation import check_values
 
 __all__ = ["Batch", "Source", "as_source", "check_values", "open_source"]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from joker.data.schema import Schema, unnamed
 from joker.data.sources.base import Batch, CheckedSource
-from joker.data.sources.checks import refuse_empty
-from joker.data.sources.choice import Choice, Table, choose
-from joker.data.sources.types import handed_out
-from joker.data.sources.wish import Wish
+from joker.data.sources.column_selection import Choice, Table, choose
+from joker.data.sources.dtypes import handed_out
+from joker.data.sources.read_options import Wish
+from joker.data.sources.validation import refuse_empty
 from joker.errors import InvalidData
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.data.schema import Schema
-from joker.data.sources.checks import check_values
+from joker.data.sources.validation import check_values
 from joker.errors import InvalidParameter
 
 Matrix = Any  # an ndarray or a scipy.sparse.csr_array

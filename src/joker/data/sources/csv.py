@@ -12,13 +12,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from joker.data.schema import Column, Schema
-from joker.data.sources.arrow import is_number, need_pyarrow, to_batches, with_levels
+from joker.data.sources.arrow_batches import is_number, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
-from joker.data.sources.checks import refuse_text
-from joker.data.sources.choice import Choice, Table, choose
-from joker.data.sources.text import Layout, blocks, find_layout, read_head, reads_as_number
-from joker.data.sources.types import TEXT
-from joker.data.sources.wish import Wish
+from joker.data.sources.column_selection import Choice, Table, choose
+from joker.data.sources.dtypes import TEXT
+from joker.data.sources.read_options import Wish
+from joker.data.sources.text_files import Layout, blocks, find_layout, read_head, reads_as_number
+from joker.data.sources.validation import refuse_text
 from joker.errors import InvalidData, InvalidFile
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "#N/A", "<NA>")

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from joker.data.schema import Column, Schema
 from joker.data.sources.arrays import Array
 from joker.data.sources.base import Batch, CheckedSource
-from joker.data.sources.checks import refuse_empty, refuse_missing, refuse_text
-from joker.data.sources.choice import Choice, Table, choose
-from joker.data.sources.encode import Levels, assemble, refuse_level
-from joker.data.sources.types import handed_out
-from joker.data.sources.wish import Wish
+from joker.data.sources.column_selection import Choice, Table, choose
+from joker.data.sources.dtypes import handed_out
+from joker.data.sources.one_hot import Levels, assemble, refuse_level
+from joker.data.sources.read_options import Wish
+from joker.data.sources.validation import refuse_empty, refuse_missing, refuse_text
 from joker.errors import InvalidData
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from joker.data.sources.archive import pick
 from joker.data.sources.arrays import Array, ArraySource, array_source
-from joker.data.sources.wish import Wish
+from joker.data.sources.named_arrays import pick
+from joker.data.sources.read_options import Wish
 from joker.errors import InvalidFile, MissingPackage
 
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from joker.data.schema import Schema
 from joker.data.sources.base import Batch, CheckedSource
-from joker.data.sources.checks import refuse_empty
-from joker.data.sources.choice import Table, choose
-from joker.data.sources.text import BLOCK, open_text, reading, reads_as_number
-from joker.data.sources.types import TEXT
-from joker.data.sources.wish import Wish
+from joker.data.sources.column_selection import Table, choose
+from joker.data.sources.dtypes import TEXT
+from joker.data.sources.read_options import Wish
+from joker.data.sources.text_files import BLOCK, open_text, reading, reads_as_number
+from joker.data.sources.validation import refuse_empty
 from joker.errors import InvalidData, UnknownName
 
 TARGET = "label"

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from joker.data.sources.archive import pick
 from joker.data.sources.arrays import ArraySource, array_source
+from joker.data.sources.named_arrays import pick
 from joker.data.sources.npy import HeadedArray, Header, NpyArray, fill, read_header
-from joker.data.sources.wish import Wish
+from joker.data.sources.read_options import Wish
 from joker.errors import InvalidFile
 
 

@@ -11,16 +11,16 @@ from typing import Any
 from joker.data.schema import Schema
 from joker.data.sources.arrays import ArraySource, array_source
 from joker.data.sources.base import Source
-from joker.data.sources.choice import Name
+from joker.data.sources.column_selection import Name
 from joker.data.sources.csv import open_csv
-from joker.data.sources.dataset import FORMATS, open_dataset
+from joker.data.sources.dtypes import check_categories, check_dtype
 from joker.data.sources.hdf5 import open_hdf5
 from joker.data.sources.libsvm import looks_like_libsvm, open_libsvm
 from joker.data.sources.npy import open_npy
 from joker.data.sources.npz import open_npz
-from joker.data.sources.text import OPENERS, read_head
-from joker.data.sources.types import check_categories, check_dtype
-from joker.data.sources.wish import Wish
+from joker.data.sources.parquet import FORMATS, open_dataset
+from joker.data.sources.read_options import Wish
+from joker.data.sources.text_files import OPENERS, read_head
 from joker.errors import InvalidFile, MissingFile
 
 

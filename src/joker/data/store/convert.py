@@ -17,15 +17,15 @@ from joker.data.moments import Moments, gather, moments
 from joker.data.scaling import Scaling
 from joker.data.schema import Schema
 from joker.data.sources import Batch, Source, open_source
-from joker.data.sources.checks import check_values, refuse_empty
-from joker.data.store.arrival import WHOLE, arriving_at, check_room
-from joker.data.store.file import as_bytes
-from joker.data.store.goal import Finder, Goal
+from joker.data.sources.validation import check_values, refuse_empty
+from joker.data.store.external_shuffle import Buckets
 from joker.data.store.header import CHUNK, STORED, Header, Section, empty_section, pack
-from joker.data.store.shuffle import Buckets
+from joker.data.store.positional_file import as_bytes
 from joker.data.store.store import Store, open_store
+from joker.data.store.target_kind import Finder, Goal
 from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import VERSION, parse_bytes
+from joker.runtime.atomic_file import WHOLE, arriving_at, check_room
 
 MOST_DENSE = 4096  # inputs of sparse rows that are kept dense
 PARTS = 16  # a batch takes one of so many parts of the memory, and its copies a few more

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from joker.data.rows import Rows
 from joker.data.scaling import Scaling
-from joker.data.store.file import RowFile, as_bytes
 from joker.data.store.header import Section
+from joker.data.store.positional_file import RowFile, as_bytes
 from joker.runtime.streams import Upload
 
 GAP = 2**13  # bytes between two rows that are read rather than skipped: a call costs as much

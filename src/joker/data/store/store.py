@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from joker.data.scaling import Scaling
 from joker.data.schema import Schema
-from joker.data.store.file import RowFile, as_bytes
 from joker.data.store.header import CHUNK, DAMAGED, PREAMBLE, Header, Section, document_length, unpack
+from joker.data.store.positional_file import RowFile, as_bytes
 from joker.data.store.rows import StoreRows
 from joker.errors import InvalidFile, InvalidParameter
 from joker.runtime import format_bytes

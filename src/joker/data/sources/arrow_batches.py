@@ -1,0 +1,134 @@
+"""Arrow's columns as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.data.schema import Column, Schema
+from joker.data.sources.base import Batch
+from joker.data.sources.one_hot import Levels, assemble, refuse_level
+from joker.data.sources.validation import refuse_missing
+from joker.errors import MissingPackage
+
+
+def need_pyarrow(source: str) -> Any:
+    """Return pyarrow, or say how to install it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingPackage(
+            f"{source}: tables as text, Parquet or Arrow need pyarrow, which is not installed. "
+            "Run pip install 'joker[tables]'."
+        ) from error
+    return pyarrow
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this Arrow type holds numbers; true and false are 1 and 0."""
+    from pyarrow import types
+
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a column of this Arrow type holds text, or any values with a dictionary."""
+    from pyarrow import types
+
+    tests = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
+    return any(test(kind) for test in tests)
+
+
+def to_batches(
+    record_batches: Iterable[Any],  # of the inputs, then of the target if it is read
+    rows: int,
+    schema: Schema,
+    dtype: np.dtype[Any],
+    source: str,
+) -> Iterator[Batch]:
+    """Return rows from Arrow's record batches, at most ``rows`` at a time."""
+    first = 0
+    for whole in record_batches:
+        for start in range(0, whole.num_rows, rows):
+            part = whole.slice(start, rows)
+            yield _batch(part.columns, schema, dtype, first, source)
+            first += part.num_rows
+
+
+def with_levels(schema: Schema, names: Sequence[str], record_batches: Iterable[Any], source: str) -> Schema:
+    """Return a schema with the levels of the categories, which are read once under these names of the file."""
+    levels = [Levels(column.name, source) for column in schema.inputs if column.levels is not None]
+    first = 0
+    for batch in record_batches:
+        for each, name, values in zip(levels, names, batch.columns, strict=True):
+            check_present(values, first, name, source)
+            each.add(texts(values).unique().to_pylist())
+        first += batch.num_rows
+    known = {each.name: each.column for each in levels}
+    return replace(schema, inputs=tuple(known.get(column.name, column) for column in schema.inputs))
+
+
+def check_present(values: Any, first: int, column: str, source: str) -> None:
+    """Refuse missing values."""
+    if values.null_count:
+        refuse_missing(source, first + _first_null(values), column)
+
+
+def texts(values: Any) -> Any:
+    """Return an Arrow array of text, without a dictionary."""
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values.cast(pyarrow.string())
+
+
+def _batch(columns: list[Any], schema: Schema, dtype: np.dtype[Any], first: int, source: str) -> Batch:
+    inputs = [
+        _values(column, values, first, source) for column, values in zip(schema.inputs, columns, strict=False)
+    ]  # the target is not among the inputs
+    y = _target(columns[-1], schema, first, source) if len(columns) > len(inputs) else None
+    return Batch(assemble(schema, inputs, dtype), y, first)
+
+
+def _values(column: Column, values: Any, first: int, source: str) -> NDArray[Any]:  # (k,)
+    """Return the numbers of a column, or those of the levels of a category."""
+    check_present(values, first, column.name, source)
+    return _numbers(values) if column.levels is None else _codes(column, column.levels, values, first, source)
+
+
+def _numbers(values: Any) -> NDArray[Any]:  # (k,)
+    import pyarrow
+
+    if pyarrow.types.is_decimal(values.type):
+        values = values.cast(pyarrow.float64())
+    out: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return out
+
+
+def _codes(column: Column, levels: tuple[str, ...], values: Any, first: int, source: str) -> NDArray[Any]:  # (k,)
+    import pyarrow
+    from pyarrow import compute
+
+    found = compute.index_in(texts(values), value_set=pyarrow.array(levels, pyarrow.string()))
+    if found.null_count:
+        row = _first_null(found)
+        refuse_level(source, column, texts(values)[row].as_py(), first + row)
+    codes: NDArray[Any] = found.to_numpy()
+    return codes
+
+
+def _target(values: Any, schema: Schema, first: int, source: str) -> NDArray[Any]:  # (k,)
+    check_present(values, first, schema.target or "y", source)
+    if is_number(values.type) and not schema.text_target:
+        return _numbers(values)
+    return np.array(texts(values).to_pylist(), dtype=np.str_)
+
+
+def _first_null(values: Any) -> int:
+    return int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))

@@ -1,0 +1,39 @@
+"""What a file holds of machines, taken out with care."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from joker.errors import InvalidFile
+from joker.models.io.container import Document
+from joker.models.io.json_values import Own
+from joker.runtime import parse_dtype
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a file holds of machines, and the parts of the user's own that it needs."""
+
+    document: Document
+    tensors: Mapping[str, Tensor]
+    own: Own
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of all floating-point tensors."""
+        return parse_dtype(self.document["dtype"])
+
+    def take(self, name: str) -> Tensor:
+        """Return a tensor, if its type is right and its entries are finite."""
+        tensor = self.tensors[name]
+        if tensor.is_floating_point() and tensor.dtype != self.dtype:
+            raise InvalidFile(f"the tensor {name!r} must be {self.dtype}; it is {tensor.dtype}")
+        if not bool(tensor.isfinite().all()):
+            raise InvalidFile(f"the tensor {name!r} must be finite; it holds NaN or infinite entries")
+        return tensor

@@ -1,0 +1,104 @@
+"""Which tensors the fused kernels are for, and how their work is divided."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from threading import Thread
+
+import torch
+from torch import Tensor
+
+from joker.errors import SlowerWithoutTriton
+from joker.runtime import capability, on_device
+
+OFFSETS = 2**31  # offsets within a tile are 32-bit numbers
+PROGRAMS = 1024  # enough to fill a large card several times over
+PARTIAL_SUMS = 2**20  # numbers
+OLDEST = (8, 0)  # the first generation of cards that Triton supports, and that multiplies bfloat16
+
+
+def fuses(*tensors: Tensor) -> bool:
+    """Whether a fused kernel takes these tensors: float32, on one CUDA card, for which Triton compiles."""
+    device = tensors[0].device
+    same = all(tensor.dtype == torch.float32 and tensor.device == device for tensor in tensors)
+    return same and device.type == "cuda" and has_triton(device)
+
+
+@cache
+def has_triton(device: torch.device) -> bool:
+    """Whether Triton runs on this card. Where it ought to and does not, a warning says why, once.
+
+    The first call compiles a kernel, which a CUDA graph cannot capture.
+    """
+    if torch.version.hip is not None or capability(device) < OLDEST:
+        return False
+    try:
+        _launch_one(device)
+    except Exception as error:  # a missing package, compiler, header or driver: each fails in its own way
+        found = (str(error).splitlines() or [""])[0]
+        warnings.warn(
+            SlowerWithoutTriton(
+                "fused kernels must be compiled by Triton, which needs a C compiler; here it fails with "
+                f"{type(error).__name__}: {found} Plain torch runs in their place, more slowly. "
+                "Install the packages triton and gcc for full speed."
+            ),
+            stacklevel=3,
+        )
+        return False
+    return True
+
+
+@contextmanager
+def starting(device: torch.device) -> Iterator[None]:
+    """Wake Triton, which takes most of a second the first time, beside what is done meanwhile."""
+    if device.type != "cuda" or torch.version.hip is not None or capability(device) < OLDEST:
+        yield
+        return
+
+    def wake() -> None:
+        with suppress(Exception):  # `has_triton` meets it again, and speaks of it
+            _launch_one(device)
+
+    beside = Thread(target=wake, daemon=True)
+    beside.start()
+    try:
+        yield
+    finally:
+        beside.join()
+
+
+def _launch_one(device: torch.device) -> None:
+    from joker.ops.triton.probe import one_kernel
+
+    with on_device(device):
+        one_kernel[(1,)](torch.empty(1, device=device))
+
+
+def rows_apart(x: Tensor) -> Tensor:
+    """Return x with the entries of a row next to one another, as the kernels read it."""
+    return x if x.stride(-1) == 1 or (x.shape[-1] == 1 and x.stride(0) == 1) else x.contiguous()
+
+
+def round_up(n: int, multiple: int) -> int:
+    """Return the least multiple that is not below n."""
+    return -(-n // multiple) * multiple
+
+
+def shares(length: int, step: int, rows: int, row_tiles: int, t: int) -> tuple[int, int]:
+    """Divide a sum of ``length`` terms among programs where the rows alone are too few to fill the card.
+
+    Returns how many parts there are, and the terms of each, a multiple of ``step``. The parts are
+    added afterwards in a fixed order: the result does not change from run to run.
+    """
+    wanted = max(1, min(PROGRAMS // max(row_tiles, 1), PARTIAL_SUMS // max(rows * t, 1), length // step))
+    share = round_up(math.ceil(length / wanted), step)
+    return max(1, math.ceil(length / share)), max(share, step)
+
+
+def sum_numbers(rows: int, t: int) -> int:
+    """Return the most numbers that a sum of ``rows`` rows holds: its result, and parts where it is divided."""
+    return rows * t + min(PARTIAL_SUMS, PROGRAMS * rows * t)

@@ -1,0 +1,125 @@
+"""Household electric power: eleven inputs and the log of the active power."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.data.schema import Schema
+from joker.data.sources import Batch
+from joker.data.sources.arrow_batches import need_pyarrow
+from joker.data.sources.base import CheckedSource
+from joker.data.sources.csv import parsed
+from joker.data.sources.text_files import find_layout, read_head, reading
+from joker.errors import InvalidFile
+
+METERS = ("reactive", "voltage", "intensity", "sub1", "sub2", "sub3")
+SCHEMA = Schema.numbers(("day", "month", "year", "hour", "minute", *METERS), "log_active")
+COLUMNS = (
+    "Global_active_power",
+    "Global_reactive_power",
+    "Voltage",
+    "Global_intensity",
+    "Sub_metering_1",
+    "Sub_metering_2",
+    "Sub_metering_3",
+)
+FLOAT32 = np.dtype(np.float32)
+PACKED_ROWS = 2_049_280
+PACKED_SCALES = (1000, 1000, 100, 10, 1, 1, 1)  # active, reactive, voltage, intensity, three sub-meters
+PACKED_START = np.datetime64("2006-12-16T17:24", "m")
+
+
+@dataclass(frozen=True, eq=False)
+class PowerSource(CheckedSource):
+    """Rows of household_power_consumption.txt; those with a missing value are left out."""
+
+    name: str
+    path: Path
+    schema: Schema = SCHEMA
+    dtype: np.dtype[Any] = FLOAT32
+    rows: int | None = None
+
+    def read(self, rows: int) -> Iterator[Batch]:
+        given = 0
+        for whole in self._complete():
+            for start in range(0, whole.num_rows, rows):
+                part = whole.slice(start, rows)
+                yield _batch(part.columns, given)
+                given += part.num_rows
+
+    def _complete(self) -> Iterator[Any]:
+        """Return record batches without the rows that have gaps."""
+        pyarrow = need_pyarrow(self.name)
+        layout = find_layout(self.path, read_head(self.path), True, ";")
+        if layout.names != ("Date", "Time", *COLUMNS):
+            raise InvalidFile(
+                f"{self.path} must have the columns Date, Time, {', '.join(COLUMNS)}; it has "
+                f"{', '.join(layout.names)}. Use the official file."
+            )
+        kinds = dict.fromkeys(("Date", "Time"), pyarrow.string()) | dict.fromkeys(COLUMNS, pyarrow.float64())
+        for batch in parsed(self.path, layout, kinds):
+            yield batch.drop_null()
+
+
+def _batch(columns: list[Any], first: int) -> Batch:
+    dates = _numbers(columns[0], "/")  # day, month, year
+    times = _numbers(columns[1], ":")[:, :2]  # hour, minute
+    meters = np.column_stack([column.to_numpy() for column in columns[3:]])
+    x = np.concatenate([dates, times, meters], axis=1, dtype=FLOAT32)
+    return Batch(x, np.log(columns[2].to_numpy()), first)
+
+
+def _numbers(column: Any, mark: str) -> NDArray[Any]:  # (k, 3)
+    """Return the numbers that a mark separates; each text is taken apart once."""
+    coded = column.dictionary_encode()
+    parts = [[int(number) for number in text.split(mark)] for text in coded.dictionary.to_pylist()]
+    found: NDArray[Any] = np.array(parts)[coded.indices.to_numpy()]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PackedPowerSource(CheckedSource):
+    """The same rows from a compressed copy: minutes passed (int32), then seven columns of uint16, some 37 MB."""
+
+    name: str
+    minutes: NDArray[np.int32]  # (n,) since the row before
+    columns: tuple[NDArray[np.uint16], ...]  # (n,) each
+    rows: int | None
+    schema: Schema = SCHEMA
+    dtype: np.dtype[Any] = FLOAT32
+
+    def read(self, rows: int) -> Iterator[Batch]:
+        passed = 0
+        for first in range(0, len(self.minutes), rows):
+            part = slice(first, first + rows)
+            minutes = passed + np.cumsum(self.minutes[part], dtype=np.int64)
+            passed = int(minutes[-1])
+            meters = [column[part] / scale for column, scale in zip(self.columns, PACKED_SCALES, strict=True)]
+            x = np.column_stack([*_calendar(PACKED_START + minutes), *meters[1:]]).astype(FLOAT32)
+            yield Batch(x, np.log(meters[0]), first)
+
+
+def open_packed_power(path: Path, rows: int = PACKED_ROWS) -> PackedPowerSource:
+    """Open the compressed copy."""
+    with reading(path), lzma.open(path) as file:
+        raw = file.read()
+    if len(raw) != (wanted := rows * (4 + 2 * len(PACKED_SCALES))):
+        raise InvalidFile(f"{path} must hold {wanted} bytes once unpacked; it has {len(raw)}. Copy it again.")
+    columns = tuple(np.frombuffer(raw, np.uint16, rows, 4 * rows + 2 * rows * j) for j in range(len(PACKED_SCALES)))
+    return PackedPowerSource(str(path), np.frombuffer(raw, np.int32, rows), columns, rows)
+
+
+def _calendar(when: Any) -> tuple[NDArray[Any], ...]:
+    """Return day, month, year, hour and minute."""
+    days, months = when.astype("M8[D]"), when.astype("M8[M]")
+    minute = (when - days).astype(np.int64)
+    day = (days - months).astype(np.int64) + 1
+    month, year = months.astype(np.int64) % 12 + 1, when.astype("M8[Y]").astype(np.int64) + 1970
+    return day, month, year, minute // 60, minute % 60

@@ -1,0 +1,37 @@
+"""The feature that is always 1, beside any map."""
+
+import pytest
+import torch
+from peak_memory import ROUNDING, peak_bytes
+
+from joker import features, kernels
+from joker.features.with_constant import WithConstant
+
+
+def maps(dtype: torch.dtype = torch.float64) -> list[tuple[features.FeatureMap, WithConstant]]:
+    drawn = [features.draw(kernels.get(name), None, 3, 3, 0, dtype=dtype) for name in ("linear", "gaussian")]
+    return [(inner, WithConstant(inner, dtype.itemsize)) for inner in drawn]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_it_is_the_last_feature(dtype: torch.dtype) -> None:
+    x = torch.randn(5, 3, dtype=dtype)
+    for inner, psi in maps(dtype):
+        assert (psi.n_inputs, psi.n_features) == (3, 4)
+        torch.testing.assert_close(psi(x)[:, :3], inner(x))
+        assert torch.equal(psi(x)[:, 3], torch.ones(5, dtype=dtype))
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 4), (1, 3), (2, 4), (0, 0)])
+def test_a_slice_is_a_slice_of_the_features(start: int, stop: int) -> None:
+    x = torch.randn(5, 3, dtype=torch.float64)
+    for _, psi in maps():
+        torch.testing.assert_close(psi.slice(start, stop)(x), psi(x)[:, start:stop])
+
+
+def test_it_moves_with_its_map_and_keeps_its_memory() -> None:
+    x = torch.randn(20_000, 3)
+    for _, psi in maps():
+        single = psi.to(torch.float32, "cpu")
+        assert single(x).dtype == torch.float32
+        assert peak_bytes(lambda single=single: single(x)) <= single.work_bytes(len(x)) + ROUNDING

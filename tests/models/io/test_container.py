@@ -1,0 +1,256 @@
+"""The container: what is written is read, what has changed by one byte is refused, nothing half-written stays."""
+
+import json
+import os
+import stat
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from joker.errors import InvalidFile, InvalidParameter, MissingFile
+from joker.models.io import container
+
+DOCUMENT = {"word": "λ", "zeros": "0" * 64, "list": [1, 2.5, None, {"a": True}]}
+TENSORS = {"x": torch.arange(6.0).reshape(2, 3), "i": torch.arange(3), "none": torch.zeros(0, 4, dtype=torch.float64)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "model.joker"
+    container.write(path, DOCUMENT, TENSORS)
+    return path
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    document, tensors = container.read(str(path))
+    assert {name: document[name] for name in DOCUMENT} == DOCUMENT
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name], tensor)
+
+
+def test_any_reader_of_safetensors_reads_it(path: Path) -> None:
+    with safe_open(path, framework="np") as file:
+        assert file.get_tensor("x").tolist() == TENSORS["x"].tolist()
+        assert json.loads(file.metadata()["joker"])["format"] == "joker"
+
+
+def test_the_same_content_gives_the_same_bytes(path: Path) -> None:
+    other = path.with_name("other")
+    container.write(other, DOCUMENT, dict(reversed(TENSORS.items())))
+    assert other.read_bytes() == path.read_bytes()
+
+
+def test_tensors_do_not_follow_the_file(path: Path) -> None:
+    _, tensors = container.read(path)
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+    assert torch.equal(tensors["x"], TENSORS["x"])
+
+
+def test_every_truncation_is_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InvalidFile, match=r"\. Copy the file again"):
+            container.read(path)
+
+
+def test_every_changed_byte_is_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with pytest.raises(InvalidFile, match=r"\. Copy the file again"):
+            container.read(path)
+
+
+def test_a_space_for_a_space_is_a_changed_byte(path: Path) -> None:
+    """JSON would not notice it; the checksum is of the bytes, not of what they mean."""
+    path.write_bytes(path.read_bytes().replace(b", ", b",\t", 1))
+    with pytest.raises(InvalidFile):
+        container.read(path)
+
+
+@pytest.mark.parametrize("more", [b"\0", b"PNG" * 1000])
+def test_bytes_after_the_end_are_refused(path: Path, more: bytes) -> None:
+    path.write_bytes(path.read_bytes() + more)
+    with pytest.raises(InvalidFile, match="too much"):
+        container.read(path)
+
+
+def test_a_huge_header_allocates_nothing(path: Path) -> None:
+    path.write_bytes((10 * 2**30).to_bytes(8, "little") + path.read_bytes()[8:])
+    tracemalloc.start()
+    with pytest.raises(InvalidFile):
+        container.read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
+
+
+def header(text: str) -> bytes:
+    return len(text.encode()).to_bytes(8, "little") + text.encode()
+
+
+def joker_header(text: str) -> bytes:
+    return header(json.dumps({"__metadata__": {"joker": text}}))
+
+
+FOREIGN = {
+    "empty": b"",
+    "short": b"\x01",
+    "png": b"\x89PNG\r\n\x1a\n" + bytes(100),
+    "pickle": b"\x80\x04\x95" + bytes(100),
+    "no json": header("{" * 50),
+    "deep json": header("[" * 100_000),
+    "list": header("[1, 2]"),
+    "no metadata": header("{}"),
+    "metadata of another": header('{"__metadata__": {"format": "pt"}}'),
+    "metadata is text": header('{"__metadata__": "joker"}'),
+    "no document": joker_header("joker"),
+    "document is a list": joker_header("[]"),
+    "document of another": joker_header('{"format": "jester", "version": 1}'),
+    "document without a checksum": joker_header('{"format": "joker", "version": 1}'),
+    "checksum is a number": joker_header('{"format": "joker", "version": 1, "sha256": 3}'),
+    "tensor without a place": header('{"__metadata__": {"joker": "{\\"format\\": \\"joker\\"}"}, "x": 3}'),
+    "tensor of infinite length": header(
+        '{"__metadata__": {"joker": "{\\"format\\": \\"joker\\"}"}, "x": {"data_offsets": [0, Infinity]}}'
+    ),
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign"
+    path.write_bytes(content)
+    with pytest.raises(InvalidFile, match="damaged"):
+        container.read(path)
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any"
+    path.write_bytes(content)
+    with pytest.raises(InvalidFile):
+        container.read(path)
+
+
+def test_another_safetensors_file_is_refused(tmp_path: Path) -> None:
+    save_file(TENSORS, tmp_path / "other.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InvalidFile, match="no document of joker's"):
+        container.read(tmp_path / "other.safetensors")
+
+
+def test_a_newer_format_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    container.write(path, DOCUMENT, TENSORS, version=3)
+    with monkeypatch.context() as newer:
+        newer.setattr(container, "VERSION", 3)
+        container.read(path)
+    with pytest.raises(InvalidFile, match=r"newer joker \(format 3\); this one reads up to 2\. Upgrade joker\."):
+        container.read(path)
+
+
+def test_a_version_that_is_no_number_is_refused(path: Path) -> None:
+    container.write(path, DOCUMENT, TENSORS, version="one")
+    with pytest.raises(InvalidFile, match="version of its format is no number"):
+        container.read(path)
+
+
+def test_places_where_there_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="is none"):
+        container.read(tmp_path)
+    with pytest.raises(MissingFile, match="nothing at"):
+        container.read(tmp_path / "absent")
+    with pytest.raises(FileNotFoundError):  # as callers of any other reader would catch it
+        container.read(tmp_path / "absent")
+    with pytest.raises(InvalidParameter, match="str or a Path; got 3"):
+        container.read(3)  # type: ignore[arg-type]
+
+
+def test_places_where_no_file_can_be(tmp_path: Path) -> None:
+    with pytest.raises(MissingFile, match=r"absent does not\. Create it first"):
+        container.write(tmp_path / "absent" / "model", DOCUMENT, TENSORS)
+    with pytest.raises(InvalidFile, match="is a folder"):
+        container.write(tmp_path, DOCUMENT, TENSORS)
+    with pytest.raises(InvalidParameter, match="str or a Path; got None"):
+        container.write(None, DOCUMENT, TENSORS)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["_serialize", "_seal"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_write_that_fails_leaves_what_was_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+) -> None:
+    before = path.read_bytes()
+    real = getattr(container, step)
+
+    def fail(*arguments: object) -> None:
+        real(*arguments)
+        raise error
+
+    monkeypatch.setattr(container, step, fail)
+    with pytest.raises(error):
+        container.write(path, {}, {})
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_who_reads_the_old_file_reads_it_to_the_end(path: Path) -> None:
+    before = path.read_bytes()
+    with path.open("rb") as reader:
+        container.write(path, {"other": 1}, {})
+        assert reader.read() == before
+    assert container.read(path)[0]["other"] == 1
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never the document of one file with the tensors of another."""
+    real = container._tensors
+
+    def late(source: Path) -> dict[str, torch.Tensor]:
+        monkeypatch.setattr(container, "_tensors", real)
+        container.write(path, {"other": 1}, {"x": torch.ones(2, 3)})
+        return real(source)
+
+    monkeypatch.setattr(container, "_tensors", late)
+    document, tensors = container.read(path)
+    assert document["other"] == 1
+    assert torch.equal(tensors["x"], torch.ones(2, 3))
+
+
+def test_a_link_stays_a_link(path: Path) -> None:
+    link = path.with_name("link")
+    link.symlink_to(path)
+    container.write(link, {"other": 1}, {})
+    assert link.is_symlink()
+    assert container.read(path)[0]["other"] == 1
+
+
+def test_others_may_read_it_as_any_new_file(path: Path) -> None:
+    plain = path.with_name("plain")
+    plain.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+def test_who_may_read_it_does_not_change(path: Path) -> None:
+    path.chmod(0o640)
+    container.write(path, {"other": 1}, {})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_no_reader_would_take_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "MOST_HEADER", 1000)
+    with pytest.raises(InvalidFile, match="must take at most"):
+        container.write(tmp_path / "model", {"names": ["a" * 10] * 100}, {})
+    assert list(tmp_path.iterdir()) == []

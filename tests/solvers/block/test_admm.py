@@ -1,0 +1,78 @@
+"""The splitting against the solution of the same box problem."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from joker.runtime.streams import asynchronous, places
+from joker.solvers.block.admm import Splitting
+from joker.solvers.block.box_cg import Box, minimise
+
+NOBODY = torch.zeros(3, dtype=torch.bool)
+kinks = pytest.mark.parametrize("kink", [0.0, 0.3])
+
+
+def problem(kink: float, dtype: torch.dtype = torch.float64):
+    """A kernel matrix with eigenvalues from 75 to 10⁻³, a wide box, three columns: no curvature, little, more."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(160, 4, generator=draw, dtype=torch.float64)
+    K = torch.exp(-torch.cdist(x, x).square() / 8) + 1e-3 * torch.eye(160)
+    g = torch.randn(160, 3, generator=draw, dtype=torch.float64)
+    h = torch.tensor([0.0, 0.01, 0.1], dtype=torch.float64).expand(160, 3)
+    x = torch.rand(160, 3, generator=draw, dtype=torch.float64) - 0.5
+    box = Box(torch.full_like(x, -20.0).to(dtype), torch.full_like(x, 40.0).to(dtype), kink)
+    return K.to(dtype), h.to(dtype), g.to(dtype), x.to(dtype), box
+
+
+def change(K: Tensor, h: Tensor, g: Tensor, x: Tensor, box: Box, new: Tensor) -> Tensor:  # (t,)
+    s = new - x
+    return (s * (g + 0.5 * (K @ s + h * s)) + box.kink * (new.abs() - x.abs())).sum(0)
+
+
+@kinks
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_it_comes_near_the_minimum_where_conjugate_gradients_do_not(kink: float, dtype: torch.dtype) -> None:
+    K, h, g, x, box = problem(kink, dtype)
+    near = Splitting(K).approach(h, g, x, box, NOBODY)
+    best = change(K, h, g, x, box, minimise(K, h, g, x, box, torch.full((3,), 1e-4, dtype=dtype), 5000).x)
+    few = minimise(K, h, g, x, box, torch.zeros(3, dtype=dtype), int(near.products[0]))
+    assert bool(((near.x >= box.low) & (near.x <= box.high)).all())
+    torch.testing.assert_close(near.Ks, K @ (near.x - x), rtol=1e-3, atol=1e-4)
+    assert bool((change(K, h, g, x, box, near.x) <= 0.98 * best).all())
+    assert float(change(K, h, g, x, box, few.x)[0]) > 0.9 * float(best[0])
+
+
+@kinks
+def test_it_stays_at_the_minimum(kink: float) -> None:
+    K, h, g, x, box = problem(kink)
+    found = minimise(K, h, g, x, box, torch.full((3,), 1e-10), 20_000)
+    there = g + found.Ks + h * (found.x - x)
+    again = Splitting(K).approach(h, there, found.x, box, NOBODY)
+    torch.testing.assert_close(again.x, found.x, rtol=0, atol=1e-7)
+
+
+def test_it_leaves_finished_columns_alone_and_never_makes_one_worse() -> None:
+    K, h, g, x, box = problem(0.3)
+    found = Splitting(K).approach(h, g, x, box, torch.tensor([False, True, False]))
+    assert torch.equal(found.x[:, 1], x[:, 1])
+    assert bool((found.Ks[:, 1] == 0).all())
+    assert found.products.tolist()[1] == 0
+    huge = 1e6 * torch.ones_like(h)  # such curvature asks for many more steps
+    assert bool((change(K, huge, g, x, box, Splitting(K).approach(huge, g, x, box, NOBODY).x) <= 0).all())
+
+
+def test_equal_rows_make_no_trouble() -> None:
+    K = torch.ones(40, 40)
+    g, zero = torch.linspace(-1, 1, 40)[:, None], torch.zeros(40, 1)
+    found = Splitting(K).approach(zero, g, zero, Box(zero - 1, zero + 1), torch.tensor([False]))
+    assert bool(found.x.isfinite().all())
+    assert float((found.x * (g + 0.5 * found.Ks)).sum()) < 0
+
+
+def test_places_are_read_only_where_the_host_may_know() -> None:
+    mask = torch.tensor([True, False, True])
+    assert places(mask).tolist() == [0, 2]
+    with asynchronous():
+        assert places(mask).tolist() == [0, 1, 2]

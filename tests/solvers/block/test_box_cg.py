@@ -1,0 +1,115 @@
+"""Free-set conjugate gradients against trying every face of the box."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joker.solvers.block.box_cg import Box, minimise
+
+
+def objective(K, h, g, x0, kink, x):
+    s = x - x0
+    return g @ s + 0.5 * s @ (K @ s) + 0.5 * (h * s) @ s + kink * (np.abs(x).sum() - np.abs(x0).sum())
+
+
+def every_face(K, h, g, x0, low, high, kink):
+    """The smallest value over all faces: each coordinate at an end, at 0, or free with a sign."""
+    best, A = np.inf, K + np.diag(h)
+    free = [(sign, None) for sign in ((-1, 1) if kink else (0,))]
+    for choice in product([(0, "low"), (0, "high"), *([(0, "zero")] if kink else []), *free], repeat=len(g)):
+        x = np.array(
+            [{"low": lo, "high": hi, "zero": 0.0, None: 0.0}[c[1]] for c, lo, hi in zip(choice, low, high, strict=True)]
+        )
+        F = np.array([c[1] is None for c in choice])
+        if F.any():
+            signs = np.array([c[0] for c in choice])[F]
+            right = A[F] @ x0 - g[F] - kink * signs - A[np.ix_(F, ~F)] @ x[~F]
+            x[F] = np.linalg.lstsq(A[np.ix_(F, F)], right, rcond=None)[0]
+            if kink and (x[F] * signs < 0).any():
+                continue
+        if np.isfinite(x).all() and (x >= low - 1e-12).all() and (x <= high + 1e-12).all():
+            best = min(best, objective(K, h, g, x0, kink, x))
+    return best
+
+
+@pytest.mark.parametrize("kink", [0.0, 0.4])
+@pytest.mark.parametrize("rank", [4, 2], ids=["regular", "singular"])
+@settings(max_examples=30)  # each tries hundreds of faces
+@given(seed=st.integers(0, 2**20))
+def test_minimum_over_every_face(kink: float, rank: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((rank, 4))
+    K, h = root.T @ root, rng.uniform(0, 0.5, 4) * (rank == 4)
+    low, high = -rng.uniform(0, 1, 4), rng.uniform(0, 1, 4)
+    high[0] = low[0] = 0.0 if kink else high[0]  # a coordinate that cannot move
+    x0 = np.clip(rng.standard_normal(4) * 0.3, low, high)
+    x0[1] = 0.0 if low[1] <= 0 <= high[1] else x0[1]
+    g = rng.standard_normal(4)
+    column = [torch.from_numpy(v)[:, None] for v in (h, g, x0)]
+    box = Box(torch.from_numpy(low)[:, None], torch.from_numpy(high)[:, None], kink)
+    found = minimise(torch.from_numpy(K), *column, box, torch.tensor([1e-11]), 500)
+    x = found.x[:, 0].numpy()
+    assert (x >= low).all()
+    assert (x <= high).all()
+    np.testing.assert_allclose(objective(K, h, g, x0, kink, x), every_face(K, h, g, x0, low, high, kink), atol=1e-8)
+    np.testing.assert_allclose(found.Ks[:, 0], K @ (x - x0), atol=1e-9)
+
+
+def test_columns_do_not_disturb_one_another() -> None:
+    draw = torch.Generator().manual_seed(0)
+    root = torch.randn(60, 40, generator=draw, dtype=torch.float64)
+    K, h = root @ root.T, torch.rand(60, 3, generator=draw, dtype=torch.float64)
+    g = torch.randn(60, 3, generator=draw, dtype=torch.float64) * torch.tensor([1.0, 1e3, 1e-3])
+    zero = torch.zeros(60, 3, dtype=torch.float64)
+    box = Box(zero - 1, zero + 1)
+    together = minimise(K, h, g, zero, box, torch.full((3,), 1e-9), 2000)
+    for j in range(3):
+        alone = minimise(
+            K, h[:, [j]], g[:, [j]], zero[:, [j]], Box(box.low[:, [j]], box.high[:, [j]]), torch.tensor([1e-9]), 2000
+        )
+        torch.testing.assert_close(together.x[:, [j]], alone.x, atol=1e-7, rtol=0)
+    assert len(set(together.products.tolist())) > 1, "each column counts its own products"
+
+
+def test_a_finished_column_costs_nothing() -> None:
+    K = torch.eye(5, dtype=torch.float64)
+    g = torch.stack([torch.zeros(5), torch.ones(5)], dim=1).double()
+    zero = torch.zeros_like(g)
+    found = minimise(K, zero, g, zero, Box(zero - 9, zero + 9), torch.tensor([1e-9, 1e-9]), 50)
+    assert found.products.tolist() == [0, 1]
+    assert found.x.tolist() == [[0.0, -1.0]] * 5
+
+
+def test_limit_on_products_is_kept_and_the_objective_never_rises() -> None:
+    draw = torch.Generator().manual_seed(1)
+    root = torch.randn(80, 80, generator=draw, dtype=torch.float64)
+    K, g = root @ root.T / 80, torch.randn(80, 1, generator=draw, dtype=torch.float64)
+    zero = torch.zeros_like(g)
+    values = []
+    for limit in (1, 3, 10, 30, 100):
+        found = minimise(K, zero, g, zero, Box(zero, zero + 2), torch.tensor([0.0]), limit)
+        assert int(found.products) <= limit + 2  # a projection may need two more
+        values.append(float((found.x * (g + 0.5 * found.Ks)).sum()))
+    assert values == sorted(values, reverse=True)
+    assert values[-1] < values[0] < 0
+
+
+def test_beyond_its_patience_a_search_is_content_with_less_and_columns_below_it_see_no_difference() -> None:
+    draw = torch.Generator().manual_seed(2)
+    K = torch.diag(torch.logspace(-4, 0, 90, dtype=torch.float64))
+    g = torch.randn(90, 2, generator=draw, dtype=torch.float64)
+    h, zero = torch.tensor([1e-6, 10.0], dtype=torch.float64).expand(90, 2), torch.zeros_like(g)
+    turn = torch.linalg.qr(torch.randn(90, 90, generator=draw, dtype=torch.float64)).Q
+    task = (turn @ K @ turn.T, h, g, zero, Box(zero - 1e9, zero + 1e9), 1e-3 * g.norm(dim=0), 500)
+    exact, loose = minimise(*task), minimise(*task, 8)
+    assert exact.products[1] <= 8 < loose.products[0] < exact.products[0]
+    assert torch.equal(loose.x[:, 1], exact.x[:, 1])
+    left = g + loose.Ks + h * loose.x
+    assert bool(loose.reached.all())
+    assert left[:, 0].norm() <= loose.products[0] / 8 * 1e-3 * g[:, 0].norm()

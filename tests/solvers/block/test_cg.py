@@ -1,0 +1,103 @@
+"""Conjugate gradients without walls against a direct solve."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from joker.runtime.streams import asynchronous
+from joker.solvers.block.cg import Between, Diagonal, Preconditioner, Step, descend
+
+B, T = 120, 9
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+kinds = pytest.mark.parametrize("kind", ["diagonal", "between"])
+
+
+def problem(dtype: torch.dtype = torch.float64, fixed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A badly conditioned kernel matrix, curvatures from 10⁻⁴ to 10⁴ with weights, a gradient, and which rows move."""
+    draw = torch.Generator().manual_seed(1)
+    x = torch.randn(B, 3, generator=draw, dtype=torch.float64)
+    K = torch.exp(-torch.cdist(x, x).square() / 4)
+    weights = torch.rand(B, generator=draw, dtype=torch.float64) + 0.5
+    h = torch.logspace(-4, 4, T, dtype=torch.float64)[:, None] * weights
+    free = torch.ones(B, dtype=torch.float64)
+    free[:fixed] = 0
+    g = torch.randn(T, B, generator=draw, dtype=torch.float64) * free
+    return K.to(dtype), torch.where(free > 0, h, 1.0).to(dtype), g.to(dtype), free.to(dtype)
+
+
+def preconditioner(kind: str, K: Tensor, h: Tensor, free: Tensor) -> Preconditioner:
+    return Between(K, h, free) if kind == "between" else Diagonal(K, h, free.expand_as(h))
+
+
+def left(K: Tensor, h: Tensor, g: Tensor, found: Step) -> Tensor:  # (t,)
+    """What is left of the gradient in each column, as a share of the first."""
+    return (g + found.s @ K + h * found.s).norm(dim=1) / g.norm(dim=1)
+
+
+@kinds
+@dtypes
+def test_it_reaches_the_tolerance_it_is_given(kind: str, dtype: torch.dtype) -> None:
+    K, h, g, free = problem(dtype)
+    found = descend(preconditioner(kind, K, h, free), h, g, 0.01 * g.norm(dim=1), 2000)
+    assert bool((left(K, h, g, found) <= 0.03).all())  # the residual of a recursion is a little off the true one
+    image = found.s @ K
+    assert bool(((found.Ks - image).norm(dim=1) <= 0.02 * g.norm(dim=1)).all())
+
+
+@kinds
+def test_it_is_the_direct_solution(kind: str) -> None:
+    K, h, g, free = problem()
+    found = descend(preconditioner(kind, K, h, free), h, g, 1e-12 * g.norm(dim=1), 5000)
+    for j in range(T):
+        direct = -torch.linalg.solve(K + torch.diag(h[j]), g[j])
+        torch.testing.assert_close(found.s[j], direct, rtol=1e-5, atol=1e-5 * float(direct.abs().max()))
+
+
+def test_one_inverse_between_all_curvatures_needs_few_products_in_every_column() -> None:
+    K, h, g, free = problem()
+    tolerance = 0.01 * g.norm(dim=1)
+    shared = descend(Between(K, h, free), h, g, tolerance, 2000).products
+    alone = descend(Diagonal(K, h, free.expand_as(h)), h, g, tolerance, 2000).products
+    assert int(shared.max()) < int(alone.max()) / 3
+
+
+def test_where_all_columns_are_alike_one_product_will_do() -> None:
+    K, h, g, free = problem()
+    same = h[4:5].expand_as(h)
+    found = descend(Between(K, same, free), same, g, 1e-6 * g.norm(dim=1), 10)
+    assert found.products.tolist() == [1] * T
+
+
+@kinds
+def test_rows_that_cannot_move_stay(kind: str) -> None:
+    K, h, g, free = problem(fixed=17)
+    found = descend(preconditioner(kind, K, h, free), h, g, 1e-10 * g.norm(dim=1), 5000)
+    assert bool((found.s[:, :17] == 0).all())
+    inner = descend(
+        preconditioner(kind, K[17:, 17:], h[:, 17:], free[17:]), h[:, 17:], g[:, 17:], 1e-10 * g.norm(dim=1), 5000
+    )
+    torch.testing.assert_close(found.s[:, 17:], inner.s, rtol=1e-5, atol=1e-6 * float(inner.s.abs().max()))
+
+
+@kinds
+def test_columns_that_are_done_are_left_alone_and_the_limit_is_kept(kind: str) -> None:
+    K, h, g, free = problem()
+    tolerance = torch.zeros(T, dtype=torch.float64)
+    tolerance[3] = torch.inf
+    found = descend(preconditioner(kind, K, h, free), h, g, tolerance, 4)
+    assert found.products.tolist() == [4, 4, 4, 0, 4, 4, 4, 4, 4]
+    assert bool((found.s[3] == 0).all())
+
+
+@kinds
+def test_without_decisions_on_the_host_the_step_is_the_same(kind: str) -> None:
+    K, h, g, free = problem()
+    g[2] = 0  # nothing to do: no 0/0 may come of it
+    inverse, tolerance = preconditioner(kind, K, h, free), 0.1 * g.norm(dim=1)
+    with asynchronous():
+        masked = descend(inverse, h, g, tolerance, 60)
+    found = descend(inverse, h, g, tolerance, 60)
+    torch.testing.assert_close(masked.s, found.s)
+    assert torch.equal(masked.products, found.products)

@@ -1,0 +1,251 @@
+"""Inputs that say nothing cost a kernel dearly: what `joker.tune` does about it, and what it must not look at."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from program import well, write_table
+
+import joker
+from joker.errors import InvalidParameter
+from joker.tuning import input_importance
+from joker.tuning import trial_runner as benches
+from joker.tuning.halving import Candidate, Family, Search, Trial
+from joker.tuning.input_importance import POWERS, Relevance, importance, most_rows, powers_of
+from joker.tuning.result import Tuned
+from joker.tuning.trial_runner import make_bench
+
+Array = NDArray[Any]
+SETTINGS: dict[str, Any] = {"kernels": "gaussian", "rows": 600, "random_state": 0}
+
+
+def hidden(n: int, seed: int = 0) -> tuple[Array, Array]:
+    """Three inputs that matter, the first of them most, and ten of noise."""
+    X = np.random.default_rng(seed).normal(size=(n, 13))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2]
+
+
+def never() -> bool:
+    return False
+
+
+def bench_of(X: Array, y: Array, **settings: Any) -> benches.Bench:
+    model = joker.KernelRidge(random_state=0, **settings)
+    return make_bench(model, lambda *_: 0.0, X, y, None, torch.device("cpu"), None, never)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> dict[Any, Tuned]:
+    X, y = hidden(2_000)
+    return {way: joker.tune(X, y, relevance=way, **SETTINGS) for way in (False, True, "auto")}
+
+
+def test_noise_is_found_out(tuned: dict[Any, Tuned]) -> None:
+    X, y = hidden(1_000, seed=1)
+    scores = {way: found.estimator.score(X, y) for way, found in tuned.items()}
+    assert scores[True] > scores[False] + 0.1
+    assert scores["auto"] > scores[False] + 0.1
+    widths = tuned["auto"].estimator.bandwidth_
+    assert widths.shape == (13,)
+    assert widths[:3].max() < 0.7 * widths[3:].min()
+
+
+def test_each_way_tries_what_it_says(tuned: dict[Any, Tuned]) -> None:
+    tried = {way: {entry["relevance"] for entry in found.table} for way, found in tuned.items()}
+    assert tried[False] == {0.0}
+    assert 0.0 not in tried[True]
+    assert {0.0} < tried["auto"]
+    assert "relevance" in str(tuned["auto"]).splitlines()[0]
+
+
+def test_the_bandwidths_of_the_model_are_those_of_the_best_trial(tuned: dict[Any, Tuned]) -> None:
+    """The most relevant input has the bandwidth of the table, and none is divided by less than the floor."""
+    best, widths = tuned["auto"].best, tuned["auto"].estimator.bandwidth_
+    assert best["relevance"] in POWERS[1:]
+    assert widths.min() == pytest.approx(best["bandwidth"])
+    assert widths.max() <= best["bandwidth"] / input_importance.FLOOR * (1 + 1e-9)
+
+
+def test_the_same_seed_gives_the_same(tuned: dict[Any, Tuned]) -> None:
+    X, y = hidden(2_000)
+    again = joker.tune(X, y, **SETTINGS)
+    first = tuned["auto"]
+    assert np.array_equal(again.estimator.bandwidth_, first.estimator.bandwidth_)
+    assert [entry["loss"] for entry in again.table] == [entry["loss"] for entry in first.table]
+
+
+def test_auto_is_no_worse_where_all_inputs_matter_alike() -> None:
+    X = np.random.default_rng(0).normal(size=(2_000, 4))
+    y = np.sin(X.sum(1))
+    settings = {**SETTINGS, "lam": 0.01}
+    with_it, without = (joker.tune(X, y, relevance=way, **settings).best["loss"] for way in ("auto", False))
+    assert with_it <= without * 1.02
+
+
+@pytest.mark.parametrize("n", [700, 2_400])
+def test_rows_that_judge_are_not_looked_at(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[int]] = []
+
+    def watched(x: Array, *others: Any) -> Array:
+        seen.append({int(row) for row in x[:, 0]})
+        return np.arange(1.0, 4.0)
+
+    monkeypatch.setattr(benches, "importance", watched)
+    X = np.column_stack([np.arange(n), np.random.default_rng(0).normal(size=(n, 2))])
+    bench = bench_of(X, X[:, 1])
+    assert bench.relevance is not None
+    assert len(seen) == len(bench.splits)
+    for rows, split in zip(seen, bench.splits, strict=True):
+        assert rows
+        assert not rows & set(split.held.tolist())
+
+
+def test_weights_of_a_split_are_its_own() -> None:
+    found = Relevance(np.array([[1.0, 0.25, 0.0], [0.25, 1.0, 0.0]]))
+    assert_allclose(found.weights(0.5, 0), [1, 0.5, 0.05])
+    assert_allclose(found.weights(0.5, 1), [0.5, 1, 0.05])
+    assert_allclose(found.weights(0.25), [1, 1, 0.05])
+    assert_allclose(found.weights(0.0), [1, 1, 1])
+
+
+def test_importance_ranks_numbers_classes_and_outputs() -> None:
+    X, y = hidden(1_200)
+    for target in (y, y > 0, np.digitize(y, [-0.5, 0.5]).astype(str)):
+        found = importance(X, target, None, target.dtype.kind != "f", 0, never)
+        assert found is not None
+        assert found[:3].min() > 3 * found[3:].max()
+        assert found.argmax() == 0
+    both = importance(X, np.stack([X[:, 4], 1e6 * X[:, 5], np.ones(1_200)], axis=1), None, False, 0, never)
+    assert both is not None
+    assert set(both.argsort()[-2:]) == {4, 5}  # whatever outputs are measured in
+    sparse = importance(sp.csr_array(X), y, None, False, 0, never)
+    assert np.array_equal(sparse, importance(X, y, None, False, 0, never))
+
+
+def test_weights_decide_which_rows_count() -> None:
+    X, y = hidden(1_200)
+    other = np.arange(1_200) % 2 == 1
+    y = np.where(other, 3 * X[:, 7], y)
+    found = importance(X, y, np.where(other, 0.0, 1.0), False, 0, never)
+    assert found is not None
+    assert found[7] < 0.1 * found[0]
+
+
+def test_nothing_is_known_where_time_is_up_or_nothing_matters() -> None:
+    X, y = hidden(600)
+    assert importance(X, y, None, False, 0, lambda: True) is None
+    clock = iter([False] * 6 + [True] * 99)
+    assert importance(X, y, None, False, 0, lambda: next(clock)) is None
+    assert importance(X, np.ones(600), None, False, 0, never) is None
+    assert importance(X, np.ones(600), None, True, 0, never) is None
+
+
+def test_a_search_out_of_time_is_one_without_it() -> None:
+    X, y = hidden(600)
+    for way in ("auto", True):
+        found = joker.tune(X, y, relevance=way, max_time=0, **SETTINGS)
+        assert {entry["relevance"] for entry in found.table} == {0.0}
+
+
+def test_auto_leaves_out_what_would_cost_too_much_or_is_given() -> None:
+    def auto(d: int = 10, rows: int = 5_000, columns: int = 1, free: bool = True) -> bool:
+        return len(powers_of("auto", d, rows, columns, free)) > 1
+
+    assert auto()
+    assert not any([auto(d=1), auto(d=129), auto(rows=300), auto(columns=17), auto(free=False)])
+    assert powers_of(True, 784, 300, 100, False) == POWERS[1:]
+    assert powers_of(False, 10, 5_000, 1, True) == (0.0,)
+
+
+def test_rows_looked_at_are_bounded() -> None:
+    assert most_rows(10, 2, 2**28) == input_importance.MOST_ROWS
+    assert most_rows(10, 7, 2**28) < input_importance.MOST_ROWS
+    assert most_rows(128, 2, 50_000_000) * 128 * input_importance.SCRATCH <= 50_000_000
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_medians_are_those_of_weighted_inputs(standardize: bool) -> None:
+    X, y = hidden(600)
+    X = X * 3 + 1
+    bench = bench_of(X, y, standardize=standardize)
+    bench.__dict__["relevance"] = Relevance(np.tile(np.linspace(0, 1, 13), (len(bench.splits), 1)))
+    Z = (X - X.mean(0)) / X.std(0) if standardize else X
+    twin = bench_of(Z * bench.relevance.weights(0.5), y)
+    weighted, plain = bench.family("gaussian", None, None, POWERS[2:]), twin.family("gaussian", None, None)
+    assert_allclose(weighted.bandwidths, plain.bandwidths, rtol=1e-9)
+    back = bench.weigh(weighted.first()[1], 0.0)
+    assert back is not None
+    assert_allclose(back.bandwidth, bench.family("gaussian", None, None).bandwidths[1], rtol=1e-9)
+
+
+def test_relevance_rises_on_few_rows_and_falls_on_many() -> None:
+    """The best power is a half for few rows and a quarter for many."""
+
+    def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        loss = 1 + abs(candidate.power - (0.5 if rows < 2_000 else 0.25)) + abs(np.log2(candidate.bandwidth))
+        return [Trial(stage, rows, candidate, 1.0, loss, -loss, 0.0)]
+
+    def weigh(candidate: Candidate, power: float) -> Candidate:
+        return benches.replace(candidate, power=power)
+
+    family = Family("a", (1.0, 0.5), powers=POWERS)
+    search = Search(run, weigh=weigh)
+    best = search.best([family], [1_000, 4_000])
+    assert best.candidate.power == 0.25
+    assert max(trial.candidate.power for trial in search.trials if trial.stage == 0) == 0.5
+    plain = Search(run).best([family], [1_000, 4_000])
+    assert plain.candidate.power == 0.0
+
+
+@pytest.mark.parametrize(("gain", "power"), [(0.01, 0.0), (0.05, 0.25)])
+def test_weights_have_to_be_worth_it(gain: float, power: float) -> None:
+    def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        loss = 1.0 - gain * (candidate.power == 0.25)
+        return [Trial(stage, rows, candidate, 1.0, loss, -loss, 0.0)]
+
+    search = Search(run, weigh=lambda candidate, power: benches.replace(candidate, power=power))
+    assert search.best([Family("a", (1.0,), powers=POWERS)], [1_000, 4_000]).candidate.power == power
+
+
+def test_sparse_rows_of_classes() -> None:
+    X, y = hidden(600)
+    X = sp.csr_array(X * (np.abs(X) > 0.3))
+    found = joker.tune(X, y > 0, relevance=True, lam=1.0, bandwidths=["median"], **SETTINGS)
+    assert found.estimator.bandwidth_.shape == (13,)
+    assert found.estimator.score(X, y > 0) > 0.6
+
+
+def test_bad_words_and_kernels_end_in_a_sentence() -> None:
+    X, y = hidden(40)
+    with pytest.raises(InvalidParameter, match=r"relevance must be 'auto', True or False; got 'yes'\. Leave it out"):
+        joker.tune(X, y, relevance="yes", **SETTINGS)
+    with pytest.raises(
+        InvalidParameter, match=r"relevance=True needs a kernel with a bandwidth.*\. Use relevance=False"
+    ):
+        joker.tune(X, y, relevance=True, kernels="linear")
+    with pytest.raises(InvalidParameter, match=r"at most 1,024 inputs.* got 2,000\. Use relevance=False"):
+        joker.tune(np.ones((40, 2_000)), y, relevance=True)
+
+
+def test_the_program_tells_it(tmp_path: Path) -> None:
+    table, out = write_table(tmp_path / "train.csv"), tmp_path / "model.joker"
+    given = ("-t", "size", "--columns", "a,b,c", "--task", "regress", "-m", 30, "--kernels", "gaussian", "--quiet")
+    found = well("tune", table, *given, "--relevance", "--lam", "1", "--sample", 60, "--out", out, "--json").document
+    assert found["relevance"] in POWERS[1:]
+    assert len(found["bandwidth"]) == 3
+    assert joker.load(out).bandwidth_.tolist() == found["bandwidth"]
+    given = (*given, "--bandwidths", "1", "--lam", "1", "--sample", 60)
+    assert well("tune", table, *given, "--no-relevance", "--json").document["relevance"] == 0.0
+
+
+def test_boosting_is_imported_when_it_is_needed() -> None:
+    """Not with joker: it takes a second."""
+    tree = ast.parse(Path(input_importance.__file__).read_text(encoding="utf-8"))
+    assert not [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "sklearn.ensemble"]
+    assert [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "sklearn.ensemble"]

@@ -1,0 +1,39 @@
+"""Rows to train on and rows to score on: apart, complete, and even over the classes."""
+
+import numpy as np
+import pytest
+
+from joker.tuning.splits import MOST_HELD, make_splits
+
+
+@pytest.mark.parametrize(("n", "folds"), [(10, 5), (499, 5), (500, 3), (1999, 3), (2000, 1), (60_000, 1)])
+def test_parts_are_apart_and_complete(n: int, folds: int) -> None:
+    rows = np.arange(3, 3 + n)  # the first three rows do not count
+    splits = make_splits(rows, np.zeros(n + 3, np.intp), np.random.RandomState(0))
+    assert len(splits) == folds
+    for split in splits:
+        assert np.array_equal(np.sort(np.concatenate([split.train, split.held])), rows)
+        assert len(split.held) <= MOST_HELD
+    if folds > 1:  # each row is held out once
+        assert np.array_equal(np.sort(np.concatenate([split.held for split in splits])), rows)
+
+
+def test_each_class_is_in_both_parts_in_proportion(rng: np.random.Generator) -> None:
+    codes = rng.permutation(np.repeat([0, 1, 2], [2700, 270, 30]))
+    (split,) = make_splits(np.arange(3000), codes, np.random.RandomState(0))
+    assert np.abs(np.bincount(codes[split.held]) - [540, 54, 6]).max() <= 1
+
+
+def test_the_smallest_sample_has_every_class(rng: np.random.Generator) -> None:
+    codes = rng.permutation(np.repeat([0, 1, 2], [2990, 8, 2]))
+    for seed in range(5):
+        (split,) = make_splits(np.arange(3000), codes, np.random.RandomState(seed))
+        assert set(codes[split.train[:3]]) == set(codes[split.train])
+
+
+def test_a_beginning_is_a_random_sample(rng: np.random.Generator) -> None:
+    """Not sorted by class or by row."""
+    codes = np.repeat([0, 1], 1500)
+    (split,) = make_splits(np.arange(3000), codes, np.random.RandomState(0))
+    assert abs(codes[split.train[:400]].mean() - 0.5) < 0.1
+    assert abs(split.train[:400].mean() - 1500) < 200
