@@ -23,7 +23,7 @@ from joker.runtime import (
     peak_bytes,
     tiles,
 )
-from joker.runtime.streams import all_true, asynchronous
+from joker.runtime.cuda_graphs import all_true, asynchronous
 
 # Sizes.
 

@@ -146,7 +146,7 @@ def test_keywords_of_the_library_are_said_as_options() -> None:
 
 def test_info_tells_of_this_machine() -> None:
     facts = well("info", "--json").document
-    assert {"joker", "python", "torch", "cores", "cards"} <= set(facts)
+    assert {"joker", "python", "torch", "cores", "gpus"} <= set(facts)
     assert "torch" in well("info").out
 
 

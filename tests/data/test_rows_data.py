@@ -8,7 +8,7 @@ import torch
 from peak_memory import peak_bytes
 
 from joker.data import check_finite, check_floating, check_rows, check_tensor
-from joker.data.checks import CHECKED
+from joker.data.validation import CHECKED
 from joker.errors import InvalidData
 
 

@@ -84,7 +84,7 @@ def test_nothing_of_the_size_of_the_table_is_made(stores: dict[str, Store], monk
     """Neither a permutation of the rows nor a tile of all of them."""
     monkeypatch.setattr(Blocks, "permutation", property(lambda self: pytest.fail("a permutation was made")))
     monkeypatch.setattr("joker.data.scaling.AT_ONCE", 1000)
-    monkeypatch.setattr("joker.runtime.CPU_TILE", 50_000)
+    monkeypatch.setattr("joker.runtime.memory.CPU_TILE", 50_000)
     longest = 0
     tile = StoreRows.tile
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from joker.prepare import prepare
-from joker.runtime.streams import OutOfMemory
+from joker.runtime.cuda_graphs import OutOfMemory
 from joker.solvers import Descent, FeatureState, Settings
 from joker.solvers.feature_chunks import AHEAD, Cut, feature_step_bytes, step_parts
 

@@ -11,7 +11,8 @@ from joker.data import HostRows
 from joker.errors import BudgetTooSmall, CaptureFailed
 from joker.features import FeatureMap
 from joker.prepare import prepare
-from joker.runtime.streams import OutOfMemory, Replay, Upload
+from joker.runtime.cuda_graphs import OutOfMemory, Replay
+from joker.runtime.upload import Upload
 from joker.solvers import Descent, FeatureState, Settings
 from joker.solvers.feature_chunks import Cut
 
@@ -172,7 +173,7 @@ def test_twins_of_features_in_slices_are_the_twins(monkeypatch: pytest.MonkeyPat
     def low_gram(low: Tensor, b: int) -> Tensor:
         return (low.float() @ low.float().T)[:b, :b]  # the CPU has no product of its own for it
 
-    monkeypatch.setattr("joker.solvers.state.low_gram", low_gram)
+    monkeypatch.setattr("joker.solvers.feature_state.low_gram", low_gram)
     x, y = rows()
     state = prepare(x, y, n_features=2_048, intercept=True, settings=Settings(block_size=130)).descent.state
     assert isinstance(state, FeatureState)

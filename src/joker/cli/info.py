@@ -17,7 +17,7 @@ from joker.cli.convert import facts_of_store
 from joker.cli.model_files import facts_of, open_model
 from joker.data import open_store
 from joker.errors import MissingFile
-from joker.runtime import VERSION, cards, format_bytes
+from joker.runtime import VERSION, format_bytes, gpus
 
 PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow", "h5py", "triton")
 
@@ -47,7 +47,7 @@ def _machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "free_memory": _free_memory(),
-        "cards": [f"{card}, {format_bytes(free)} of {format_bytes(whole)} free" for card, free, whole in cards()],
+        "gpus": [f"{name}, {format_bytes(free)} of {format_bytes(whole)} free" for name, free, whole in gpus()],
     }
 
 

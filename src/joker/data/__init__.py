@@ -1,7 +1,7 @@
 """Rows, targets and blocks."""
 
+from joker.data.as_rows import as_rows, check_rows
 from joker.data.blocks import ORDERS, Blocks
-from joker.data.checks import check_finite, check_floating, check_tensor
 from joker.data.distinct_rows import distinct
 from joker.data.moments import Moments, moments
 from joker.data.rows import HostRows, Rows, TensorRows
@@ -11,7 +11,7 @@ from joker.data.sources import Batch, Source, as_source, open_source
 from joker.data.sparse import SparseRows, sparse_rows
 from joker.data.store import Labels, Store, StoreRows, convert, open_store
 from joker.data.targets import Targets, make_targets
-from joker.data.validation import as_rows, check_rows
+from joker.data.validation import check_finite, check_floating, check_tensor
 
 __all__ = [
     "ORDERS",

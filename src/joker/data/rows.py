@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from joker.data.checks import CHECKED, check_finite
-from joker.runtime.streams import Upload
+from joker.data.validation import CHECKED, check_finite
+from joker.runtime.upload import Upload
 
 
 class Rows(ABC):

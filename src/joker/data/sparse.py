@@ -8,8 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from joker.data.checks import check_floating, refuse_value
 from joker.data.rows import Rows
+from joker.data.validation import check_floating, refuse_value
 from joker.errors import InvalidData
 
 ENTRY_BYTES = 40  # five numbers of 64 bits: the most that handing out holds for an entry, beside its value

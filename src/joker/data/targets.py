@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from joker.data.checks import check_finite, check_floating, check_tensor
+from joker.data.validation import check_finite, check_floating, check_tensor
 from joker.errors import InvalidData, InvalidParameter
 
 

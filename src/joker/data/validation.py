@@ -1,51 +1,49 @@
-"""Where rows enter: a tensor that can be used, dense or sparse, becomes Rows, and anything else a sentence."""
+"""Checking tensors at the border: dense, floating-point, finite."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from joker.data.checks import check_floating, check_tensor
-from joker.data.rows import Rows, TensorRows
-from joker.data.sparse import sparse_rows
 from joker.errors import InvalidData
 
-
-def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows, apart from any gradient, if it is a finite matrix of float32 or float64."""
-    rows = x if isinstance(x, Rows) else _wrap(x, what)
-    rows.check(what)
-    return rows
+CHECKED = 2**18  # entries looked at in one go, so that the check needs little memory
 
 
-def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows if there is at least one row and one input."""
-    rows = as_rows(x, what)
-    if 0 in rows.shape:
-        raise InvalidData(f"{what} must have at least one row and one input; got shape {rows.shape}. Add data.")
-    return rows
+def check_tensor(x: object, what: str) -> None:
+    """Refuse what is not a dense tensor."""
+    if not isinstance(x, Tensor):
+        raise InvalidData(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor({what}).")
+    if x.layout != torch.strided:
+        kind = str(x.layout).removeprefix("torch.")
+        raise InvalidData(f"{what} must be a dense tensor; got one of layout {kind}. Use {what}.to_dense().")
 
 
-def _wrap(x: Tensor, what: str) -> Rows:
-    if isinstance(x, Tensor) and x.layout in _SPARSE and x.dim() == 2:
-        return _SPARSE[x.layout](x.detach(), what)
-    check_tensor(x, what)
-    if x.dim() != 2:
-        remedy = f"Use {what}[:, None] for one input." if x.dim() == 1 else "Reshape it."
-        raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}. {remedy}")
-    check_floating(x, what)
-    return TensorRows(x.detach())
+def check_floating(x: Tensor, what: str) -> None:
+    """Refuse what is neither float32 nor float64."""
+    if x.dtype not in (torch.float32, torch.float64):
+        kind = str(x.dtype).removeprefix("torch.")
+        raise InvalidData(
+            f"{what} must be float32 or float64; got {kind}. Convert it first, for example with "
+            f"{what}.to(torch.float32)."
+        )
 
 
-def _from_csr(x: Tensor, what: str) -> Rows:
-    return sparse_rows(x.crow_indices(), x.col_indices(), x.values(), x.shape[1], what)
+def check_finite(x: Tensor, what: str, first: int = 0) -> None:
+    """Refuse NaN and infinite values, naming the first; rows are counted from ``first``."""
+    step = max(1, CHECKED // max(1, x[:1].numel()))
+    for start in range(0, len(x), step):
+        bad = ~x[start : start + step].isfinite()
+        if bool(bad.any()):
+            place = bad.nonzero()[0].tolist()
+            place[0] += start
+            refuse_value(what, float(x[tuple(place)]), [place[0] + first, *place[1:]])
 
 
-def _from_coo(x: Tensor, what: str) -> Rows:
-    x = x.coalesce()
-    rows, columns = x.indices()
-    ends = torch.bincount(rows, minlength=x.shape[0]).cumsum(0)
-    return sparse_rows(torch.cat([ends.new_zeros(1), ends]), columns, x.values(), x.shape[1], what)
-
-
-_SPARSE = {torch.sparse_csr: _from_csr, torch.sparse_coo: _from_coo}
+def refuse_value(what: str, value: float, place: list[int]) -> None:
+    """Raise the error for a value that is not finite, at a row and perhaps a column."""
+    where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
+    raise InvalidData(
+        f"{what} must be finite; found {value} at {where}. Remove or impute such values, "
+        "for example with sklearn.impute.SimpleImputer."
+    )

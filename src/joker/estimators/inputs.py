@@ -25,7 +25,7 @@ from joker.data import (
     sparse_rows,
 )
 from joker.runtime import free_bytes, parse_device
-from joker.runtime.streams import Upload
+from joker.runtime.upload import Upload
 
 HALF = 0.5  # of what is free on a card: larger X stays on the host and is copied block by block
 AT_ONCE = 2**18  # entries of a sparse matrix that are divided in one go

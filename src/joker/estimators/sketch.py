@@ -10,7 +10,7 @@ import torch
 
 from joker.data import HostRows, Rows, ScaledRows, Scaling, SparseRows, StoreRows, TensorRows
 from joker.estimators.inputs import Part, is_sparse, stored_type
-from joker.runtime.streams import Upload
+from joker.runtime.upload import Upload
 
 _CPU = torch.device("cpu")
 

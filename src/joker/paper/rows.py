@@ -19,7 +19,7 @@ from joker.paper.datasets import generate, load
 from joker.paper.datasets.files import VARIABLE
 from joker.paper.datasets.parts import Draw, part_of
 from joker.paper.table import PaperSet
-from joker.runtime.streams import Upload
+from joker.runtime.upload import Upload
 
 BATCH_BYTES = 2**26  # of rows that are read in one go
 CHUNK = 2**22  # entries that are scaled in one go

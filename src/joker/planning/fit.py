@@ -15,8 +15,7 @@ from joker.kernels import Kernel
 from joker.kernels.matvec import LONGEST
 from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan, gaps, least_tile, without_gaps
 from joker.runtime import format_bytes, tile_bytes
-from joker.solvers.feature_chunks import Cut, feature_step_bytes, room_bytes, step_parts
-from joker.solvers.footprint import look_bytes, solve_bytes
+from joker.solvers.feature_chunks import Cut, feature_step_bytes, look_bytes, room_bytes, solve_bytes, step_parts
 
 VISIT = 48  # bytes that the order of blocks takes for each block
 ROUND = 2**18  # bytes: what is too small to be listed

@@ -1,202 +1,48 @@
-"""Device, dtype, randomness and memory: where and with what a computation runs.
+"""Devices, memory, random numbers and interrupts.
 
-The only package that talks to ``torch.cuda``.
+This is the only package that uses ``torch.cuda``.
 """
 
-from __future__ import annotations
+from joker.runtime.devices import (
+    capability,
+    gpus,
+    multiprocessors,
+    nearest_device,
+    on_device,
+    parse_device,
+    parse_dtype,
+)
+from joker.runtime.interrupts import hold_interrupts
+from joker.runtime.memory import (
+    DEFAULT_BUDGET,
+    format_bytes,
+    free_bytes,
+    parse_bytes,
+    peak_bytes,
+    release_memory,
+    tile_bytes,
+    tiles,
+)
+from joker.runtime.random import generator
+from joker.runtime.version import VERSION
 
-import ctypes
-import hashlib
-import math
-import re
-import signal
-import sys
-import threading
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from numbers import Integral
-
-import torch
-
-from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
-
-try:
-    VERSION = version("joker")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    VERSION = "0+unknown"
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
-
-DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
-CPU_TILE = 2**23  # bytes: features in a longer tile leave the cache, and take up to twice the time
-
-_UNITS = {"": 1, "b": 1}
-for _power, _letter in enumerate("kmgt", start=1):
-    _UNITS |= {_letter: 1000**_power, f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
-
-
-def parse_bytes(size: int | str) -> int:
-    """Turn ``"500MB"``, ``"1.5 GiB"`` or a number of bytes into bytes.
-
-    >>> parse_bytes("500MB"), parse_bytes("1 KiB"), parse_bytes(64)
-    (500000000, 1024, 64)
-    """
-    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
-        return int(size)
-    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
-    unit = _UNITS.get(match[2].lower()) if match else None
-    if match is None or unit is None or float(match[1]) * unit < 1:
-        raise InvalidParameter(
-            f"memory must be a positive number of bytes or a size such as '500MB'; got {size!r}. "
-            "Use a number with the unit B, kB, MB, GB, KiB, MiB or GiB."
-        )
-    return int(float(match[1]) * unit)
-
-
-def format_bytes(size: float) -> str:
-    """Write a number of bytes for a reader: ``format_bytes(2_500_000)`` is ``'2.5 MB'``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(size) < 1000:
-            return f"{size:.4g} {unit}"
-        size /= 1000
-    return f"{size:.4g} TB"
-
-
-def parse_device(device: str | torch.device | None) -> torch.device:
-    """The device to compute on; None is the CPU."""
-    try:
-        chosen = torch.device("cpu" if device is None else device)
-    except (RuntimeError, TypeError) as error:
-        raise UnknownName(f"device must name a torch device; got {device!r}. Use 'cpu' or 'cuda'.") from error
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise InvalidParameter(f"device {device!r} needs a CUDA card; torch sees none here. Use device='cpu'.")
-    return chosen
-
-
-def nearest_device(name: str) -> torch.device:
-    """The device of that name if there is one here, else the CPU."""
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError):  # torch without CUDA asserts
-        return torch.device("cpu")
-
-
-def free_bytes(device: torch.device) -> float:
-    """The bytes that are free on a card; infinite for the CPU, where nobody can tell."""
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
-
-
-def cards() -> list[tuple[str, int, int]]:
-    """The CUDA cards here: the name of each, and its free and all bytes."""
-    found = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    return [(torch.cuda.get_device_name(card), *torch.cuda.mem_get_info(card)) for card in found]
-
-
-def release_memory(device: torch.device) -> None:
-    """Give back to a card, or to the system, what is kept for later."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    elif sys.platform == "linux":
-        with suppress(AttributeError):  # a C library other than GNU's has no such function
-            ctypes.CDLL(None).malloc_trim(0)
-
-
-@cache
-def multiprocessors(device: torch.device) -> int:
-    """How many groups of threads a card runs at the same time; 0 for the CPU."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 0
-
-
-def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """The floating-point type to compute in: float32 or float64."""
-    chosen = _DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if chosen not in _DTYPES.values():
-        raise UnknownName.among("dtype", dtype, _DTYPES)
-    assert chosen is not None
-    return chosen
-
-
-def peak_bytes(device: torch.device) -> int | None:
-    """The most memory held so far: by torch on a card, else by the process; None where the system does not say."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    if resource is None:
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes, but bytes on macOS
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def generator(seed: int, name: str) -> torch.Generator:
-    """A generator of its own for each ``(seed, name)``, so that no draw disturbs another.
-
-    It lives on the CPU whatever the device: draws are made there and moved, and so are
-    the same on every machine.
-    """
-    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
-    return torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little") >> 1)
-
-
-def tile_bytes(budget: int, device: torch.device) -> int:
-    """Return the bytes of a tile of features inside ``budget``: all of it on a card, what is fastest on the CPU."""
-    return budget if device.type == "cuda" else min(budget, CPU_TILE)
-
-
-def tiles(n: int, work: int | Callable[[int], int], budget: int, what: str) -> Iterator[slice]:
-    """Cut ``n`` rows into runs whose work space stays inside ``budget``.
-
-    ``work`` is the bytes that a row takes, or a function that returns those of a run of any length.
-
-    Raises
-    ------
-    BudgetTooSmall
-        If not even one row fits.
-    """
-    needs = work if callable(work) else work.__mul__
-    rows = bisect_right(range(1, n + 1), budget, key=needs)
-    if rows < 1 and n > 0:
-        raise BudgetTooSmall(
-            f"memory must hold at least one row of {what}; {format_bytes(budget)} is given and one row "
-            f"takes {format_bytes(needs(1))}. Use memory={needs(1)} (bytes) or more."
-        )
-    return (slice(start, min(start + rows, n)) for start in range(0, n, max(rows, 1)))
-
-
-@cache
-def capability(device: torch.device) -> tuple[int, int]:
-    """The generation of a CUDA card: (8, 0) is Ampere's first; (0, 0) elsewhere."""
-    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
-
-
-@contextmanager
-def on_device(device: torch.device) -> Iterator[None]:
-    """Make ``device`` the current one: what a fused kernel is launched on. Off the card nothing happens."""
-    if device.type != "cuda":
-        yield
-        return
-    with torch.cuda.device(device):
-        yield
-
-
-@contextmanager
-def hold_interrupts() -> Iterator[None]:
-    """Let Ctrl-C take effect only at the end of the block, so that nothing is left half-done."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    held: list[tuple[object, ...]] = []
-    signal.signal(signal.SIGINT, lambda *interrupt: held.append(interrupt))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if held:
-        handler(*held[0])  # type: ignore[arg-type]
+__all__ = [
+    "DEFAULT_BUDGET",
+    "VERSION",
+    "capability",
+    "format_bytes",
+    "free_bytes",
+    "generator",
+    "gpus",
+    "hold_interrupts",
+    "multiprocessors",
+    "nearest_device",
+    "on_device",
+    "parse_bytes",
+    "parse_device",
+    "parse_dtype",
+    "peak_bytes",
+    "release_memory",
+    "tile_bytes",
+    "tiles",
+]

@@ -4,11 +4,13 @@ from joker.solvers.average import Average
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.block.trust_region import BlockSolver
 from joker.solvers.descent import Descent
+from joker.solvers.exact_state import ExactState
+from joker.solvers.feature_state import FeatureState
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report
 from joker.solvers.settings import Settings
-from joker.solvers.state import ExactState, FeatureState, State
+from joker.solvers.state import State
 
 __all__ = [
     "Average",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from joker.data import Blocks
-from joker.runtime.streams import Replay, beside
+from joker.runtime.cuda_graphs import Replay, beside
 from joker.solvers.state import State
 
 Step = Callable[..., None]  # of k (1,), rows (b,), and inputs (b, d) or None and what is Ready

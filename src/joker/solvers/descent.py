@@ -15,7 +15,7 @@ from joker.data import Blocks, Rows, TensorRows
 from joker.errors import BudgetTooSmall, StateMismatch
 from joker.ops import block_solve
 from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
-from joker.runtime.streams import OutOfMemory
+from joker.runtime.cuda_graphs import OutOfMemory
 from joker.solvers.average import Average
 from joker.solvers.block.result import Outcome
 from joker.solvers.block.trust_region import BlockSolver

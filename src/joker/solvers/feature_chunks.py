@@ -9,7 +9,6 @@ from typing import Protocol, Self
 from torch import Tensor
 
 from joker.ops.triton_support import round_up
-from joker.solvers.footprint import solve_bytes
 
 SMALLEST_PART = 256  # features
 SLICES = 8  # of a part in low precision, at most: of more the products take longer
@@ -17,6 +16,10 @@ WHOLE = 16  # sides of a matrix that tensor cores take as they are are multiples
 AHEAD, LONGER = 10_000_000, 4_000_000  # features of a block from which on it pays, by measurement, to make the next
 # one's while a column is solved, or several, which take longer
 SECOND_STREAM = 2**25  # bytes that cuBLAS keeps for it
+SQUARES = 5  # (b, b) matrices of a block: K, and what a factorisation or a splitting makes of it
+TWO_FACTORS = 3  # more where two columns with a λ each are factorised at once
+NUMBERS = 40  # for each row and column of a block, in all vectors of a search
+WIDE_COPIES = 10  # float64 numbers that the gap needs for each prediction
 
 
 class FeatureMap(Protocol):
@@ -126,3 +129,14 @@ def feature_step_bytes(part: FeatureMap, b: int, d: int, m: int, t: int, how: Cu
 def room_bytes(b: int, m: int, itemsize: int) -> int:
     """Return the bytes of the features and kernel matrices of two blocks."""
     return 2 * itemsize * b * (round_up(m, WHOLE) + round_up(b, WHOLE))
+
+
+def solve_bytes(b: int, t: int, itemsize: int, momentum: bool = False) -> int:
+    """Return the bytes that solving a block of b rows and t columns holds, its kernel matrix among them."""
+    squares = SQUARES + momentum + (TWO_FACTORS if t == 2 else 0)
+    return itemsize * (squares * b * b + NUMBERS * b * t)
+
+
+def look_bytes(rows: int, columns: int) -> int:
+    """Return the bytes that the terms of the gap hold for so many predictions."""
+    return 8 * WIDE_COPIES * rows * columns

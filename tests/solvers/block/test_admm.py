@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.runtime.streams import asynchronous, places
+from joker.runtime.cuda_graphs import asynchronous, places
 from joker.solvers.block.admm import Splitting
 from joker.solvers.block.box_cg import Box, minimise
 

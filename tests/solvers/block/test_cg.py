@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.runtime.streams import asynchronous
+from joker.runtime.cuda_graphs import asynchronous
 from joker.solvers.block.cg import Between, Diagonal, Preconditioner, Step, descend
 
 B, T = 120, 9

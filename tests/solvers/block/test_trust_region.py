@@ -11,7 +11,7 @@ from solvers.problems import CASES
 from joker import losses
 from joker.errors import InvalidParameter
 from joker.losses import Logistic, Loss, Scaled
-from joker.runtime.streams import asynchronous
+from joker.runtime.cuda_graphs import asynchronous
 from joker.solvers import BlockSolver, Outcome
 
 TIGHT = BlockSolver(tol=1e-9, max_products=5000, max_models=200, patience=math.inf)

@@ -18,7 +18,7 @@ from joker.data.rows import Rows
 from joker.data.scaling import Scaling
 from joker.data.store.header import Section
 from joker.data.store.positional_file import RowFile, as_bytes
-from joker.runtime.streams import Upload
+from joker.runtime.upload import Upload
 
 GAP = 2**13  # bytes between two rows that are read rather than skipped: a call costs as much
 WINDOW = 2**20  # bytes that are read in one go for rows that do not follow one another

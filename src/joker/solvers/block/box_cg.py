@@ -18,7 +18,7 @@ The third rule, proportioning, and the first are Z. Dostál's (SIAM J. Optim. 7,
 projecting the whole conjugate step identifies many walls at once. The objective never
 rises. A kink is a wall at 0: within one orthant |x| is linear, so zeros are exact.
 
-No decision depends on the host, save the early exits of :func:`joker.runtime.streams.all_true`. Masks are
+No decision depends on the host, save the early exits of :func:`joker.runtime.cuda_graphs.all_true`. Masks are
 numbers 0 and 1 and conditions are limits of a clamp where they can be: a torch operation on truth
 values takes several times as long on a CPU. Inside, a column is a row in memory, for the same reason.
 """
@@ -31,7 +31,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from joker.runtime.streams import all_true
+from joker.runtime.cuda_graphs import all_true
 
 PROPORTION = 1.0  # held coordinates are released when their pull exceeds this share of the free one
 SHORTER = 0.25  # of a conjugate step whose projection lost too much

@@ -19,7 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from joker.runtime.streams import all_true
+from joker.runtime.cuda_graphs import all_true
 
 LOWER = 0.6  # share of the smallest h in log μ: badly conditioned columns gain most from being near
 

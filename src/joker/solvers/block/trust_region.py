@@ -22,7 +22,7 @@ from torch import Tensor
 from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.ops import block_solve
-from joker.runtime.streams import all_true, places
+from joker.runtime.cuda_graphs import all_true, places
 from joker.solvers.block.admm import STEPS, Splitting
 from joker.solvers.block.box_cg import Box, Minimum, minimise
 from joker.solvers.block.cg import Between, Diagonal, Preconditioner, descend

@@ -1,0 +1,51 @@
+"""Where rows enter: a tensor that can be used, dense or sparse, becomes Rows, and anything else a sentence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from joker.data.rows import Rows, TensorRows
+from joker.data.sparse import sparse_rows
+from joker.data.validation import check_floating, check_tensor
+from joker.errors import InvalidData
+
+
+def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
+    """Return ``x`` as Rows, apart from any gradient, if it is a finite matrix of float32 or float64."""
+    rows = x if isinstance(x, Rows) else _wrap(x, what)
+    rows.check(what)
+    return rows
+
+
+def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
+    """Return ``x`` as Rows if there is at least one row and one input."""
+    rows = as_rows(x, what)
+    if 0 in rows.shape:
+        raise InvalidData(f"{what} must have at least one row and one input; got shape {rows.shape}. Add data.")
+    return rows
+
+
+def _wrap(x: Tensor, what: str) -> Rows:
+    if isinstance(x, Tensor) and x.layout in _SPARSE and x.dim() == 2:
+        return _SPARSE[x.layout](x.detach(), what)
+    check_tensor(x, what)
+    if x.dim() != 2:
+        remedy = f"Use {what}[:, None] for one input." if x.dim() == 1 else "Reshape it."
+        raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}. {remedy}")
+    check_floating(x, what)
+    return TensorRows(x.detach())
+
+
+def _from_csr(x: Tensor, what: str) -> Rows:
+    return sparse_rows(x.crow_indices(), x.col_indices(), x.values(), x.shape[1], what)
+
+
+def _from_coo(x: Tensor, what: str) -> Rows:
+    x = x.coalesce()
+    rows, columns = x.indices()
+    ends = torch.bincount(rows, minlength=x.shape[0]).cumsum(0)
+    return sparse_rows(torch.cat([ends.new_zeros(1), ends]), columns, x.values(), x.shape[1], what)
+
+
+_SPARSE = {torch.sparse_csr: _from_csr, torch.sparse_coo: _from_coo}

@@ -1,0 +1,69 @@
+"""Devices and floating-point types: names to torch objects, and what a GPU can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+
+from joker.errors import InvalidParameter, UnknownName
+
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def parse_device(device: str | torch.device | None) -> torch.device:
+    """The device to compute on; None is the CPU."""
+    try:
+        chosen = torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError) as error:
+        raise UnknownName(f"device must name a torch device; got {device!r}. Use 'cpu' or 'cuda'.") from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidParameter(f"device {device!r} needs a CUDA card; torch sees none here. Use device='cpu'.")
+    return chosen
+
+
+def nearest_device(name: str) -> torch.device:
+    """The device of that name if there is one here, else the CPU."""
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):  # torch without CUDA asserts
+        return torch.device("cpu")
+
+
+def gpus() -> list[tuple[str, int, int]]:
+    """The CUDA cards here: the name of each, and its free and all bytes."""
+    found = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    return [(torch.cuda.get_device_name(card), *torch.cuda.mem_get_info(card)) for card in found]
+
+
+@cache
+def multiprocessors(device: torch.device) -> int:
+    """How many groups of threads a card runs at the same time; 0 for the CPU."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 0
+
+
+@cache
+def capability(device: torch.device) -> tuple[int, int]:
+    """The generation of a CUDA card: (8, 0) is Ampere's first; (0, 0) elsewhere."""
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
+
+
+@contextmanager
+def on_device(device: torch.device) -> Iterator[None]:
+    """Make ``device`` the current one: what a fused kernel is launched on. Off the card nothing happens."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield
+
+
+def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
+    """The floating-point type to compute in: float32 or float64."""
+    chosen = _DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if chosen not in _DTYPES.values():
+        raise UnknownName.among("dtype", dtype, _DTYPES)
+    assert chosen is not None
+    return chosen

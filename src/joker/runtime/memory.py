@@ -1,0 +1,105 @@
+"""Memory: sizes in words, what is free, what was held at most, and tiles within a budget."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from numbers import Integral
+
+import torch
+
+from joker.errors import BudgetTooSmall, InvalidParameter
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
+CPU_TILE = 2**23  # bytes: features in a longer tile leave the cache, and take up to twice the time
+
+_UNITS = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    _UNITS |= {_letter: 1000**_power, f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def parse_bytes(size: int | str) -> int:
+    """Turn ``"500MB"``, ``"1.5 GiB"`` or a number of bytes into bytes.
+
+    >>> parse_bytes("500MB"), parse_bytes("1 KiB"), parse_bytes(64)
+    (500000000, 1024, 64)
+    """
+    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
+        return int(size)
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None or float(match[1]) * unit < 1:
+        raise InvalidParameter(
+            f"memory must be a positive number of bytes or a size such as '500MB'; got {size!r}. "
+            "Use a number with the unit B, kB, MB, GB, KiB, MiB or GiB."
+        )
+    return int(float(match[1]) * unit)
+
+
+def format_bytes(size: float) -> str:
+    """Write a number of bytes for a reader: ``format_bytes(2_500_000)`` is ``'2.5 MB'``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(size) < 1000:
+            return f"{size:.4g} {unit}"
+        size /= 1000
+    return f"{size:.4g} TB"
+
+
+def free_bytes(device: torch.device) -> float:
+    """The bytes that are free on a card; infinite for the CPU, where nobody can tell."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
+
+
+def release_memory(device: torch.device) -> None:
+    """Give back to a card, or to the system, what is kept for later."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif sys.platform == "linux":
+        with suppress(AttributeError):  # a C library other than GNU's has no such function
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def peak_bytes(device: torch.device) -> int | None:
+    """The most memory held so far: by torch on a card, else by the process; None where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if resource is None:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes, but bytes on macOS
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def tile_bytes(budget: int, device: torch.device) -> int:
+    """Return the bytes of a tile of features inside ``budget``: all of it on a card, what is fastest on the CPU."""
+    return budget if device.type == "cuda" else min(budget, CPU_TILE)
+
+
+def tiles(n: int, work: int | Callable[[int], int], budget: int, what: str) -> Iterator[slice]:
+    """Cut ``n`` rows into runs whose work space stays inside ``budget``.
+
+    ``work`` is the bytes that a row takes, or a function that returns those of a run of any length.
+
+    Raises
+    ------
+    BudgetTooSmall
+        If not even one row fits.
+    """
+    needs = work if callable(work) else work.__mul__
+    rows = bisect_right(range(1, n + 1), budget, key=needs)
+    if rows < 1 and n > 0:
+        raise BudgetTooSmall(
+            f"memory must hold at least one row of {what}; {format_bytes(budget)} is given and one row "
+            f"takes {format_bytes(needs(1))}. Use memory={needs(1)} (bytes) or more."
+        )
+    return (slice(start, min(start + rows, n)) for start in range(0, n, max(rows, 1)))
