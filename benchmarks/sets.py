@@ -61,7 +61,7 @@ SETS = {
 
 
 def split(data: DataSet, quick: bool = False, seed: int = SEED) -> Split:
-    """Cut a data set; ``quick`` gives few generated rows with its kind of targets."""
+    """Chunking a data set; ``quick`` gives few generated rows with its kind of targets."""
     if quick:
         return _generated(data, seed)
     loader = common.loader()

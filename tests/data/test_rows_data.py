@@ -8,8 +8,8 @@ import torch
 from peak_memory import peak_bytes
 
 from joker.data import check_finite, check_floating, check_rows, check_tensor
-from joker.data.validation import CHECKED
 from joker.errors import InvalidData
+from joker.runtime.memory import CHUNK_ENTRIES
 
 
 def rows(n=5, d=3, dtype=torch.float64):
@@ -101,7 +101,7 @@ def test_one_column_of_values_has_rows_alone():
 
 def test_the_last_rows_of_many_are_looked_at():
     """The check goes through the rows in runs: the row it names is counted from the first."""
-    n = CHECKED // 2 + 7
+    n = CHUNK_ENTRIES // 2 + 7
     x = torch.zeros(n, 2)
     check_finite(x, "X")
     x[n - 3, 1] = math.inf
@@ -115,7 +115,7 @@ def test_the_check_needs_little_memory():
 
 
 def test_rows_wider_than_a_run_are_checked():
-    x = torch.zeros(2, CHECKED + 1)
+    x = torch.zeros(2, CHUNK_ENTRIES + 1)
     x[1, -1] = math.nan
-    with pytest.raises(InvalidData, match=f"at row 1, column {CHECKED}"):
+    with pytest.raises(InvalidData, match=f"at row 1, column {CHUNK_ENTRIES}"):
         check_finite(x, "X")

@@ -525,11 +525,11 @@ def test_devices_share_files(tmp_path: Path, name: str) -> None:
 # These files must never be written again: that they can be read is the promise. Where the format changes, its
 # version is raised, a new file joins them, and the old ones stay. Should a release of torch draw other numbers
 # from a seed, the file with a seed fails here: then joker has to bring the old draw along.
-KEPT = sorted(path.name for path in FIXTURES.glob("*.joker"))
+INPUT_DTYPES = sorted(path.name for path in FIXTURES.glob("*.joker"))
 
 
 @pytest.mark.filterwarnings("ignore::joker.errors.InexactFeatures")  # another processor may round otherwise
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", INPUT_DTYPES)
 def test_files_of_the_past_are_read(name: str) -> None:
     model = joker.load(FIXTURES / name)
     expected = json.loads((FIXTURES / name).with_suffix(".json").read_text(encoding="utf-8"))
@@ -553,4 +553,4 @@ def assert_close(found: np.ndarray, expected: list[Any]) -> None:
 
 def test_there_are_files_of_the_past() -> None:
     kept = {"ridge", "logistic_path", "svc_stored", "sparse_huber"}
-    assert {*(f"version1_{name}.joker" for name in kept), "version2_widths.joker"} <= set(KEPT)
+    assert {*(f"version1_{name}.joker" for name in kept), "version2_widths.joker"} <= set(INPUT_DTYPES)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from peak_memory import peak_bytes
 
 import joker
-from joker.estimators.inputs import KEPT
+from joker.estimators.inputs import INPUT_DTYPES
 
-SMALL = [kind for kind in KEPT if kind not in (np.float64, np.float32)]
+SMALL = [kind for kind in INPUT_DTYPES if kind not in (np.float64, np.float32)]
 
 
 @pytest.fixture

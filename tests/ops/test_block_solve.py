@@ -89,7 +89,7 @@ import sys
 sys.path[:0] = {path!r}
 from math import inf
 import torch
-from ops.test_block_search import LOSSES, block, same
+from ops.test_block_solve import LOSSES, block, same
 from joker.ops import block_search
 from joker.solvers import BlockResult, BlockSolver
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from joker.prepare import prepare
 from joker.runtime.cuda_graphs import OutOfMemory
 from joker.solvers import Descent, FeatureState, Settings
-from joker.solvers.feature_chunks import AHEAD, Cut, feature_step_bytes, step_parts
+from joker.solvers.feature_chunks import AHEAD, Chunking, choose_chunking, feature_step_bytes
 
 M = 300
 
@@ -27,7 +27,7 @@ def descent(
 
 def go_ahead(solve: Descent) -> list[int]:
     """Make blocks ready ahead, on the CPU too, which runs one thing after the other; return where each was made."""
-    solve.state.part(Cut(M, ahead=True))
+    solve.state.part(Chunking(M, ahead=True))
     solve.visits._replayed = True
     solve.visits.forget()
     places: list[int] = []
@@ -103,7 +103,7 @@ def test_without_room_for_two_blocks_each_is_made_when_its_turn_comes() -> None:
 def test_every_smaller_way_takes_less() -> None:
     features = descent().state.features
     shape = (AHEAD // M + 1, 5, M, 1)
-    how: Cut | None = Cut(M, M, ahead=True)
+    how: Chunking | None = Chunking(M, M, ahead=True)
     taken = []
     while how is not None:
         part = features.slice(0, how.size)
@@ -111,13 +111,15 @@ def test_every_smaller_way_takes_less() -> None:
         how = how.smaller()
     assert [size for size, _ in taken] == sorted((size for size, _ in taken), reverse=True)
     for size, how in taken:
-        assert step_parts(features, *shape, size, mixed=True, ahead=True, itemsize=4) == how
-    assert not step_parts(features, *shape, 0, mixed=True, ahead=True, itemsize=4).ahead
+        assert choose_chunking(features, *shape, size, mixed=True, ahead=True, itemsize=4) == how
+    assert not choose_chunking(features, *shape, 0, mixed=True, ahead=True, itemsize=4).ahead
 
 
 def test_small_blocks_are_not_made_ahead() -> None:
     features, b = descent().state.features, AHEAD // M
-    found = [step_parts(features, rows, 5, M, 1, 2**40, mixed=True, ahead=True, itemsize=4) for rows in (b - 1, b + 1)]
+    found = [
+        choose_chunking(features, rows, 5, M, 1, 2**40, mixed=True, ahead=True, itemsize=4) for rows in (b - 1, b + 1)
+    ]
     assert [how.ahead for how in found] == [False, True]
 
 
@@ -131,7 +133,7 @@ def test_the_cpu_does_not_go_ahead() -> None:
 def test_on_a_card_going_ahead_changes_nothing(loss: str, m: int, mixed: bool, momentum: bool) -> None:
     ahead, plain = (descent("cuda", loss, m, mixed, momentum=momentum) for _ in range(2))
     assert isinstance(ahead.state, FeatureState)
-    ahead.state.part(Cut(m, m if mixed else None, ahead=True))
+    ahead.state.part(Chunking(m, m if mixed else None, ahead=True))
     for _ in range(40):
         ahead.step()
         plain.step()

@@ -14,7 +14,7 @@ from joker.prepare import prepare
 from joker.runtime.cuda_graphs import OutOfMemory, Replay
 from joker.runtime.upload import Upload
 from joker.solvers import Descent, FeatureState, Settings
-from joker.solvers.feature_chunks import Cut
+from joker.solvers.feature_chunks import Chunking
 
 LOSSES = ("squared", "huber", "absolute", "epsilon_insensitive", "quantile", "lp", "hinge", "squared_hinge", "logistic")
 
@@ -123,7 +123,7 @@ def cramp(most: int) -> Descent:
     state = solve.state
     assert isinstance(state, FeatureState)
     state.features = Cramped(state.features, most)
-    state.part(Cut(1_024))
+    state.part(Chunking(1_024))
     return solve
 
 
@@ -161,7 +161,7 @@ def test_parts_leave_the_rows_of_a_block_alone(kernel: str) -> None:
     state.image.normal_(generator=torch.Generator().manual_seed(1))
     whole, inputs, move = state.open(torch.arange(64)), x.clone(), torch.ones(64, 1)
     change = state.image_change(whole, move)
-    state.part(Cut(256))
+    state.part(Chunking(256))
     parts = state.open(torch.arange(64), inputs)
     torch.testing.assert_close(state.image_change(parts, move), change, rtol=1e-4, atol=1e-4)
     assert torch.equal(inputs, x)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from joker.data.validation import CHECKED, check_finite
+from joker.data.validation import check_finite
+from joker.runtime import chunks
 from joker.runtime.upload import Upload
 
 
@@ -65,10 +66,8 @@ class Rows(ABC):
 
     def check(self, what: str) -> None:
         """Refuse NaN and infinite values, naming the first."""
-        n, d = self.shape
-        step = max(1, CHECKED // max(1, d))
-        for start in range(0, n, step):
-            check_finite(self.tile(slice(start, min(start + step, n))), what, start)
+        for rows in chunks(*self.shape):
+            check_finite(self.tile(rows), what, rows.start)
 
     def some(
         self,

@@ -10,8 +10,7 @@ from torch import Tensor
 from joker.data.moments import Moments, gather, moments
 from joker.data.rows import Rows
 from joker.errors import InvalidData
-
-AT_ONCE = 2**18  # entries that are looked at in one go
+from joker.runtime import chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +47,8 @@ def scaling_of(
     w: Tensor | None = None,  # (n,)
 ) -> Scaling:
     """Return the figures of some rows, in one pass over them; a row of weight 2 counts as the row twice."""
-    n, d = x.shape
-    step = max(1, AT_ONCE // d)
-    tiles = (slice(start, min(start + step, n)) for start in range(0, n, step))
-    return Scaling.of(gather((moments(x[tile], None if w is None else w[tile]) for tile in tiles), d))
+    parts = (moments(x[rows], None if w is None else w[rows]) for rows in chunks(*x.shape))
+    return Scaling.of(gather(parts, x.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidData
-
-CHECKED = 2**18  # entries looked at in one go, so that the check needs little memory
+from joker.runtime import chunks
 
 
 def check_tensor(x: object, what: str) -> None:
@@ -31,12 +30,11 @@ def check_floating(x: Tensor, what: str) -> None:
 
 def check_finite(x: Tensor, what: str, first: int = 0) -> None:
     """Refuse NaN and infinite values, naming the first; rows are counted from ``first``."""
-    step = max(1, CHECKED // max(1, x[:1].numel()))
-    for start in range(0, len(x), step):
-        bad = ~x[start : start + step].isfinite()
+    for rows in chunks(len(x), x[:1].numel()):
+        bad = ~x[rows].isfinite()
         if bool(bad.any()):
             place = bad.nonzero()[0].tolist()
-            place[0] += start
+            place[0] += rows.start
             refuse_value(what, float(x[tuple(place)]), [place[0] + first, *place[1:]])
 
 

@@ -24,7 +24,7 @@ from joker.estimators import resolve
 from joker.estimators.budget import Fit, Sizes, plan_of_predict, plan_without_fit
 from joker.estimators.html_repr import NotebookView
 from joker.estimators.input_bandwidths import scaling_by, widths_of
-from joker.estimators.inputs import KEPT, as_array, copied_bytes, figures_of, rows_of
+from joker.estimators.inputs import INPUT_DTYPES, as_array, copied_bytes, figures_of, rows_of
 from joker.estimators.lambda_path import Path
 from joker.estimators.scoring import Judge, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, Relay
@@ -37,10 +37,8 @@ from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import Plan
 from joker.prepare import Training, prepare
-from joker.runtime import release_memory
+from joker.runtime import chunks, release_memory
 from joker.solvers import Settings
-
-AT_ONCE = 2**18  # targets that are moved in one go
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -152,7 +150,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Check arrays, sparse matrices, frames or tensors as scikit-learn does, and rows of stores likewise."""
         if is_stored(X):
             return check_stored(self, X, y, **checks)
-        return validate_data(self, as_array(X), as_array(y), dtype=KEPT, accept_sparse="csr", **checks)
+        return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
     def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
@@ -265,9 +263,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             columns = torch.from_numpy(y).to(like.device)
         else:
             columns = torch.empty(y.shape, dtype=like.dtype)
-            few = max(1, AT_ONCE // y.shape[1])
-            for start in range(0, len(y), few):
-                columns[start : start + few] = torch.from_numpy(y[start : start + few] - self._offset)
+            for rows in chunks(*y.shape):
+                columns[rows] = torch.from_numpy(y[rows] - self._offset)
             columns = columns.to(like.device)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 

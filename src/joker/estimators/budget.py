@@ -22,7 +22,7 @@ from joker.estimators import resolve
 from joker.estimators.input_bandwidths import scaling_by, widths_of
 from joker.estimators.inputs import (
     FLOATS,
-    Part,
+    RowSubset,
     as_array,
     copied_bytes,
     dense_row_bytes,
@@ -297,7 +297,7 @@ def plan_without_fit(model: KernelEstimator, X: Any, y: Any) -> Plan:
     n, d = x.shape
     scored = bool(np.ndim(model.lam)) or any(callback.needs_score for callback in callbacks)
     held = math.ceil(n * resolve.fraction(model.validation_fraction)) if scored else 0
-    part = Part(x, np.broadcast_to(np.intp(0), (n - held,))) if held and not isinstance(x, Rows) else x
+    part = RowSubset(x, np.broadcast_to(np.intp(0), (n - held,))) if held and not isinstance(x, Rows) else x
     t, target, label = _targets_of(model, X.y if y is None and isinstance(X, Store) else y, place)
     sizes = Sizes(part, n - held, t, target, n, held, scored, copied=copied_bytes(X, x), label=label)
     widths = widths_of(model.bandwidth, kernels.get(model.kernel), d)

@@ -17,13 +17,14 @@ from sklearn.utils.validation import column_or_1d
 from joker import losses
 from joker.data import Labels, Store
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.estimators.base import AT_ONCE, KernelEstimator, check_pair, check_weights
+from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.inputs import copied_bytes, place_of
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import classes_of
 from joker.estimators.training_set import Sample
 from joker.losses import Loss
+from joker.runtime import chunks
 
 ClassWeight = Mapping[Any, float] | str | None
 
@@ -138,8 +139,8 @@ def _probabilities(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
 def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
     """The place of each label among the sorted classes, in the smallest type that holds it."""
     codes = np.empty(len(y), dtype=np.min_scalar_type(len(classes)))
-    for start in range(0, len(y), AT_ONCE):
-        codes[start : start + AT_ONCE] = np.searchsorted(classes, y[start : start + AT_ONCE])
+    for rows in chunks(len(y)):
+        codes[rows] = np.searchsorted(classes, y[rows])
     return codes
 
 

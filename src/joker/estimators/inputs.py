@@ -24,18 +24,17 @@ from joker.data import (
     scaling_of,
     sparse_rows,
 )
-from joker.runtime import free_bytes, parse_device
+from joker.runtime import chunks, free_bytes, parse_device
 from joker.runtime.upload import Upload
 
 HALF = 0.5  # of what is free on a card: larger X stays on the host and is copied block by block
-AT_ONCE = 2**18  # entries of a sparse matrix that are divided in one go
 FLOATS = [np.float64, np.float32]
 # Types that are kept as they are and cast as rows are handed out; what is none of them becomes the first.
-KEPT = [*FLOATS, np.float16, np.uint8, np.int16]
+INPUT_DTYPES = [*FLOATS, np.float16, np.uint8, np.int16]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RowSubset:
     """Some rows of an array or a CSR matrix, which is not copied."""
 
     whole: Any  # (n, d)
@@ -87,7 +86,7 @@ def rows_of(
     if scaling is not None:
         wide = torch.float64 if stored_type(x) == np.float64 else dtype
         return scaled(rows_of(x, wide, device, copy=copy, host=host), scaling, dtype)
-    if isinstance(x, Part):
+    if isinstance(x, RowSubset):
         if copy:
             return rows_of(x.whole[x.rows], dtype, device, copy=False, host=host)
         return rows_of(x.whole, dtype, device, copy=False, host=host).some(torch.from_numpy(x.rows))
@@ -98,7 +97,7 @@ def rows_of(
 
 def whole_of(x: Any) -> Any:
     """What a part is of, or else the data itself."""
-    return x.whole if isinstance(x, Part) else x
+    return x.whole if isinstance(x, RowSubset) else x
 
 
 def is_sparse(x: Any) -> bool:
@@ -108,7 +107,7 @@ def is_sparse(x: Any) -> bool:
 
 def parts_of(x: Any) -> tuple[Any, ...]:
     """The arrays that an array or a CSR matrix consists of, without what SciPy remembers of them, and its shape."""
-    if isinstance(x, Part):
+    if isinstance(x, RowSubset):
         return (*parts_of(x.whole), x.rows)
     if isinstance(x, StoreRows):
         return x.section.checksums, x.start, x.stop
@@ -146,12 +145,12 @@ def copied_bytes(given: Any, checked: Any) -> int:
 
 def materialised(x: Any) -> Any:
     """The data as an array or a CSR matrix: a part of it as a copy."""
-    return x.whole[x.rows] if isinstance(x, Part) else x
+    return x.whole[x.rows] if isinstance(x, RowSubset) else x
 
 
 def dense_row_bytes(x: Any) -> int:
     """The bytes of a row that has to be made dense or to be cast, at most; 0 where it is handed out as it is."""
-    whole = x.whole if isinstance(x, Part) else x
+    whole = x.whole if isinstance(x, RowSubset) else x
     return 8 * x.shape[1] if sp.issparse(whole) or x.dtype not in FLOATS else 0
 
 
@@ -174,12 +173,11 @@ def _sparse(x: Any, dtype: torch.dtype, device: torch.device, copy: bool) -> Row
 
 def _divided(x: Any, scaling: Scaling, dtype: torch.dtype) -> Any:
     """A CSR matrix, or a part of one, with each column divided: its places are those of the original."""
-    if isinstance(x, Part):
-        return Part(_divided(x.whole, scaling, dtype), x.rows)
+    if isinstance(x, RowSubset):
+        return RowSubset(_divided(x.whole, scaling, dtype), x.rows)
     factor = scaling.factor(torch.float64).numpy()
     values = np.empty(len(x.data), dtype=str(dtype).removeprefix("torch."))
-    for start in range(0, len(values), AT_ONCE):
-        few = slice(start, start + AT_ONCE)
+    for few in chunks(len(values)):
         values[few] = x.data[few] * factor[x.indices[few]]
     return sp.csr_array((values, x.indices, x.indptr), shape=x.shape)
 

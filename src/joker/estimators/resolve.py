@@ -12,7 +12,7 @@ from torch import Tensor
 from joker.data import Rows, distinct
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, bandwidth
-from joker.runtime import DEFAULT_BUDGET, parse_bytes, parse_dtype
+from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_dtype
 
 AUTO = "auto"
 ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
@@ -22,7 +22,6 @@ EXACT_ROWS = 50_000  # rows up to which n_features="auto" uses the kernel itself
 EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000  # matrix product takes longer by the input: so many numbers, or these rows
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
 CARD_BUDGET = 2**30  # bytes of scratch space on a card: the features of a block are many there
-AT_ONCE = 2**18  # weights that are looked at in one go
 FEATURES = 4_000  # and how many features it takes beyond
 
 
@@ -152,11 +151,11 @@ def _places(
     """The places of the positive weights of these numbers, where they are counted from the first on."""
     order = chosen.argsort()
     found, seen = torch.empty_like(chosen), 0
-    for start in range(0, len(w), AT_ONCE):
-        places = (w[start : start + AT_ONCE] > 0).nonzero()[:, 0].cpu()
+    for rows in chunks(len(w)):
+        places = (w[rows] > 0).nonzero()[:, 0].cpu()
         ends = torch.tensor([seen, seen + len(places)])
         mine = order[slice(*torch.searchsorted(chosen[order], ends).tolist())]
-        found[mine] = start + places[chosen[mine] - seen]
+        found[mine] = rows.start + places[chosen[mine] - seen]
         seen += len(places)
     return found
 

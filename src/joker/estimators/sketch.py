@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from joker.data import HostRows, Rows, ScaledRows, Scaling, SparseRows, StoreRows, TensorRows
-from joker.estimators.inputs import Part, is_sparse, stored_type
+from joker.estimators.inputs import RowSubset, is_sparse, stored_type
 from joker.runtime.upload import Upload
 
 _CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ def sketch_of(
         return ScaledRows(below, scaling.mean, scaling.mean, dtype)
     if isinstance(x, StoreRows):
         return _dense(stored_type(x), x.shape[1], True, dtype, True, False) if copy else x.like(dtype, _CPU)
-    if isinstance(x, Part):
+    if isinstance(x, RowSubset):
         whole = sketch_of(x.whole, dtype, device, copy=copy, host=host, scaling=None)
         return whole if copy else whole.some(torch.zeros(0, dtype=torch.int64))
     if sp.issparse(x):

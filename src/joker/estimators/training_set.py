@@ -12,9 +12,8 @@ from sklearn.model_selection import train_test_split
 
 from joker.data import StoreRows
 from joker.errors import InvalidData
-from joker.estimators.inputs import Part, pick
-
-AT_ONCE = 2**18  # targets of which a mean is taken in one go
+from joker.estimators.inputs import RowSubset, pick
+from joker.runtime import chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class Sample:
             rows = np.arange(len(self.y))
             kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
             kept = np.sort(kept)
-            train = Sample(Part(self.x, kept), self.y[kept], None if self.w is None else self.w[kept], self.copied)
+            train = Sample(RowSubset(self.x, kept), self.y[kept], None if self.w is None else self.w[kept], self.copied)
             scored = self.take(np.sort(held))
         if any(part.w is not None and not part.w.any() for part in (train, scored)):
             raise InvalidData(
@@ -61,9 +60,8 @@ class Sample:
     def mean(self) -> NDArray[np.float64]:  # (t,)
         """The weighted mean of the targets, in float64."""
         mean, weight = np.zeros(self.y.shape[1]), 0.0
-        few = max(1, AT_ONCE // self.y.shape[1])
-        for start in range(0, len(self.y), few):
-            y, w = self.y[start : start + few], None if self.w is None else self.w[start : start + few]
+        for rows in chunks(*self.y.shape):
+            y, w = self.y[rows], None if self.w is None else self.w[rows]
             if more := float(len(y) if w is None else w.sum()):
                 weight += more
                 mean += (np.average(y.astype(np.float64), axis=0, weights=w) - mean) * (more / weight)

@@ -29,4 +29,4 @@ def _directions(d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
     # Q is as uniform as the normals up to the signs of its columns, and k = E cos⟨w, x − z⟩ sees no sign.
     q, _ = torch.linalg.qr(normal)  # (blocks, d, width)
     columns: Tensor = q.transpose(0, 1).reshape(d, -1)
-    return columns[:, :m]
+    return columns[:, :m].contiguous()  # a matrix product may round a view of a wider matrix differently

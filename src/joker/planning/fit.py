@@ -15,7 +15,14 @@ from joker.kernels import Kernel
 from joker.kernels.matvec import LONGEST
 from joker.planning.plan import END, LATER, LAYOUT, LOOK, STEP, TIMES, Item, Plan, gaps, least_tile, without_gaps
 from joker.runtime import format_bytes, tile_bytes
-from joker.solvers.feature_chunks import Cut, feature_step_bytes, look_bytes, room_bytes, solve_bytes, step_parts
+from joker.solvers.feature_chunks import (
+    Chunking,
+    choose_chunking,
+    feature_step_bytes,
+    gap_bytes,
+    solve_bytes,
+    two_blocks_bytes,
+)
 
 VISIT = 48  # bytes that the order of blocks takes for each block
 ROUND = 2**18  # bytes: what is too small to be listed
@@ -150,17 +157,19 @@ class FitLayout:
         how = self.parts(0 if smallest else scratch)
         return feature_step_bytes(self._part(how.size), *self._step_shape, how, self.dtype.itemsize)
 
-    def parts(self, scratch: int) -> Cut:
+    def parts(self, scratch: int) -> Chunking:
         """Return how the features of a block are made."""
         assert self.features is not None
         ahead, itemsize = self.device.type == "cuda" and self.rows > self.b, self.dtype.itemsize
-        return step_parts(self.features, *self._step_shape, scratch, mixed=self.low, ahead=ahead, itemsize=itemsize)
+        return choose_chunking(
+            self.features, *self._step_shape, scratch, mixed=self.low, ahead=ahead, itemsize=itemsize
+        )
 
     def _rooms(self, scratch: int) -> int:
         """What of ``scratch`` is kept for two blocks, of which one is made ahead."""
         if self.features is None or not self.parts(scratch).ahead:
             return 0
-        return room_bytes(self.b, self.features.n_features, self.dtype.itemsize)
+        return two_blocks_bytes(self.b, self.features.n_features, self.dtype.itemsize)
 
     @property
     def _step_shape(self) -> tuple[int, int, int, int]:
@@ -174,7 +183,7 @@ class FitLayout:
     def _tile_bytes(self, rows: int) -> int:
         """What a tile of some rows takes: of a look at the gap, of the average and of the last iterate."""
         columns, s = self.columns * (1 + self.averaging), self.dtype.itemsize
-        terms = look_bytes(rows, columns)
+        terms = gap_bytes(rows, columns)
         if self.features is None:
             side = min(rows, self.rows)
             return max(terms, self.kernel.work_bytes(side, side, self.inputs, s) + 2 * side * self.row_bytes)

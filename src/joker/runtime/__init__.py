@@ -15,6 +15,7 @@ from joker.runtime.devices import (
 from joker.runtime.interrupts import hold_interrupts
 from joker.runtime.memory import (
     DEFAULT_BUDGET,
+    chunks,
     format_bytes,
     free_bytes,
     parse_bytes,
@@ -30,6 +31,7 @@ __all__ = [
     "DEFAULT_BUDGET",
     "VERSION",
     "capability",
+    "chunks",
     "format_bytes",
     "free_bytes",
     "generator",

@@ -21,6 +21,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
+CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MB in float64
 CPU_TILE = 2**23  # bytes: features in a longer tile leave the cache, and take up to twice the time
 
 _UNITS = {"": 1, "b": 1}
@@ -80,13 +81,23 @@ def peak_bytes(device: torch.device) -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
+def chunks(n: int, width: int = 1) -> Iterator[slice]:
+    """Chunking ``n`` rows of ``width`` entries into slices of at most ``CHUNK_ENTRIES`` entries, or of one row.
+
+    >>> list(chunks(5, CHUNK_ENTRIES // 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    rows = max(1, CHUNK_ENTRIES // max(1, width))
+    return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
+
+
 def tile_bytes(budget: int, device: torch.device) -> int:
     """Return the bytes of a tile of features inside ``budget``: all of it on a card, what is fastest on the CPU."""
     return budget if device.type == "cuda" else min(budget, CPU_TILE)
 
 
 def tiles(n: int, work: int | Callable[[int], int], budget: int, what: str) -> Iterator[slice]:
-    """Cut ``n`` rows into runs whose work space stays inside ``budget``.
+    """Chunking ``n`` rows into runs whose work space stays inside ``budget``.
 
     ``work`` is the bytes that a row takes, or a function that returns those of a run of any length.
 

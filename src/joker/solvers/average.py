@@ -16,10 +16,10 @@ from torch import Tensor
 
 from joker.data import Blocks
 from joker.ops.rows import take
+from joker.runtime.memory import CHUNK_ENTRIES
 from joker.solvers.state import OpenBlock, State
 
 HORIZON = 0.5  # epochs
-AT_ONCE = 2**17  # entries of which the average is read in one go, or a block if that has more
 
 
 class Average:
@@ -65,7 +65,7 @@ class Average:
         weight = 1 - (1 - self.rate) ** int(self.steps)
         alpha, device = torch.empty_like(self.alpha), self.alpha.device
         lengths, kept = self.blocks.lengths().to(device), self._kept(self.seen)
-        for k, stop in self.blocks.runs(AT_ONCE // self.alpha.shape[1]):
+        for k, stop in self.blocks.runs(CHUNK_ENTRIES // self.alpha.shape[1]):
             rows = self.blocks.between(k, stop)
             rows = rows if isinstance(rows, slice) else rows.to(device).long()
             share = kept[k:stop].repeat_interleave(lengths[k:stop])[:, None]

@@ -14,7 +14,7 @@ from torch import Tensor
 from joker.data import Blocks, Rows, TensorRows
 from joker.errors import BudgetTooSmall, StateMismatch
 from joker.ops import block_solve
-from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
+from joker.runtime import chunks, format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.runtime.cuda_graphs import OutOfMemory
 from joker.solvers.average import Average
 from joker.solvers.block.result import Outcome
@@ -30,7 +30,6 @@ from joker.solvers.state import Ready, State
 
 PATIENCE, PROGRESS = 10, 0.9  # a problem in one block is given up when ten looks lower its gap by less than a tenth
 KEPT = ("block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed")  # when a solve is continued
-AT_ONCE = 2**17  # entries of which a mark is taken, or which are moved into the box, in one go
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains a digit or so,
 ONE_BLOCK_TOL = 0.1  # as nothing else will change what it has found
 
@@ -156,7 +155,7 @@ class Descent:
             found = self.radius.shorten(found, block.a) if self.radius else found
             found = self.state.commit(block, found)
             if self.average:
-                self.average.record(k, block, found.x, self.state)
+                self.average.record(k, block, found.a, self.state)
         self.tally.add(found)
 
     def best(self) -> tuple[Point, Gap, Gap]:
@@ -238,9 +237,7 @@ class Descent:
 
     def _clamp(self, alpha: Tensor) -> None:
         """Move α into the box, a few rows at a time: an average may leave it by a rounding."""
-        few = max(1, AT_ONCE // alpha.shape[1])
-        for start in range(0, len(alpha), few):
-            rows = slice(start, start + few)
+        for rows in chunks(*alpha.shape):
             y, loss = self.problem.take(rows)
             alpha[rows] = loss.clamp(y, alpha[rows])
 
@@ -318,10 +315,9 @@ class Descent:
 def _mark(values: Rows) -> float:
     """A number that tells rows apart: every row counts with a factor of its own."""
     total = 0.0
-    few = max(1, AT_ONCE // values.shape[1])
-    for start in range(0, len(values), few):
-        rows = values[start : start + few].double()
-        factors = torch.arange(start + 1, start + 1 + len(rows), device=rows.device, dtype=rows.dtype).cos()
+    for at in chunks(*values.shape):
+        rows = values[at].double()
+        factors = torch.arange(at.start + 1, at.stop + 1, device=rows.device, dtype=rows.dtype).cos()
         total += float(factors @ rows.sum(1))
     return total
 

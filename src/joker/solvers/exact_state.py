@@ -11,7 +11,7 @@ from torch import Tensor
 from joker.data import Rows, TensorRows
 from joker.ops.rows import take
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
-from joker.solvers.feature_chunks import look_bytes
+from joker.solvers.feature_chunks import gap_bytes
 from joker.solvers.state import OpenBlock, Ready, State
 
 
@@ -52,7 +52,7 @@ class ExactState(State):
         return image
 
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        row_bytes = look_bytes(1, sum(image.shape[1] for image in images))
+        row_bytes = gap_bytes(1, sum(image.shape[1] for image in images))
         budget = tile_bytes(self.budget, self.x.device)
         for tile in tiles(len(self.x), row_bytes, max(budget, row_bytes), "predictions"):
             yield tile, torch.cat([image[tile] for image in images], dim=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from joker.ops.triton_support import round_up
 
-SMALLEST_PART = 256  # features
+SMALLEST_CHUNK = 256  # features
 SLICES = 8  # of a part in low precision, at most: of more the products take longer
 WHOLE = 16  # sides of a matrix that tensor cores take as they are are multiples of it
 AHEAD, LONGER = 10_000_000, 4_000_000  # features of a block from which on it pays, by measurement, to make the next
@@ -60,7 +60,7 @@ class FeatureMap(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class FeatureChunk:
     """Some of the features of a block, made at once; their twins in low precision slice by slice."""
 
     at: slice
@@ -74,7 +74,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Chunking:
     """How the features of a block are made.
 
     Parameters
@@ -91,25 +91,25 @@ class Cut:
     low: int | None = None
     ahead: bool = False
 
-    def smaller(self) -> Cut | None:
+    def smaller(self) -> Chunking | None:
         """Return how a step takes less: more slices, which cost nothing but launches, no work ahead, smaller parts."""
-        if self.low is not None and self.low > max(self.size // SLICES, SMALLEST_PART):
+        if self.low is not None and self.low > max(self.size // SLICES, SMALLEST_CHUNK):
             return replace(self, low=self.low // 2)
         if self.ahead:
             return replace(self, low=None if self.low is None else self.size, ahead=False)
-        return replace(self, size=self.size // 2) if self.size > SMALLEST_PART else None
+        return replace(self, size=self.size // 2) if self.size > SMALLEST_CHUNK else None
 
 
 def cut(m: int, size: int) -> list[slice]:
-    """Cut m features into parts of at most ``size``."""
+    """Chunking m features into parts of at most ``size``."""
     return [slice(start, min(start + size, m)) for start in range(0, m, size)]
 
 
-def step_parts(
+def choose_chunking(
     features: FeatureMap, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, ahead: bool, itemsize: int
-) -> Cut:
+) -> Chunking:
     """Return how the features of a block are made within ``budget``, or else in the smallest parts."""
-    found = Cut(m, m if mixed else None, ahead and b * m >= (AHEAD if t == 1 else LONGER))
+    found = Chunking(m, m if mixed else None, ahead and b * m >= (AHEAD if t == 1 else LONGER))
     while (fewer := found.smaller()) is not None:
         part = features if found.size == m else features.slice(0, found.size)
         if feature_step_bytes(part, b, d, m, t, found, itemsize) <= budget:
@@ -118,15 +118,17 @@ def step_parts(
     return found
 
 
-def feature_step_bytes(part: FeatureMap, b: int, d: int, m: int, t: int, how: Cut, itemsize: int) -> int:
+def feature_step_bytes(part: FeatureMap, b: int, d: int, m: int, t: int, how: Chunking, itemsize: int) -> int:
     """Return the bytes that a step with features holds beside the state, where features come in parts like ``part``."""
     rows, twins = round_up(b, WHOLE), 0 if how.low is None else round_up(min(how.low, part.n_features), WHOLE)
     changes = (2 if part.n_features == m else 3) * m * t  # of the image
-    more = (room_bytes(b, m, itemsize) // 2 + SECOND_STREAM) if how.ahead else 0  # one of them is counted as features
+    more = (
+        (two_blocks_bytes(b, m, itemsize) // 2 + SECOND_STREAM) if how.ahead else 0
+    )  # one of them is counted as features
     return part.work_bytes(b) + 2 * rows * twins + solve_bytes(b, t, itemsize) + itemsize * (changes + b * d) + more
 
 
-def room_bytes(b: int, m: int, itemsize: int) -> int:
+def two_blocks_bytes(b: int, m: int, itemsize: int) -> int:
     """Return the bytes of the features and kernel matrices of two blocks."""
     return 2 * itemsize * b * (round_up(m, WHOLE) + round_up(b, WHOLE))
 
@@ -137,6 +139,6 @@ def solve_bytes(b: int, t: int, itemsize: int, momentum: bool = False) -> int:
     return itemsize * (squares * b * b + NUMBERS * b * t)
 
 
-def look_bytes(rows: int, columns: int) -> int:
+def gap_bytes(rows: int, columns: int) -> int:
     """Return the bytes that the terms of the gap hold for so many predictions."""
     return 8 * WIDE_COPIES * rows * columns

@@ -16,14 +16,14 @@ from joker.ops.triton_support import round_up
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
 from joker.solvers.feature_chunks import (
     WHOLE,
-    Cut,
+    Chunking,
+    FeatureChunk,
     FeatureMap,
-    Part,
+    choose_chunking,
     cut,
     feature_step_bytes,
-    look_bytes,
-    room_bytes,
-    step_parts,
+    gap_bytes,
+    two_blocks_bytes,
 )
 from joker.solvers.state import OpenBlock, Ready, State
 
@@ -63,17 +63,17 @@ class FeatureState(State):
         m, d, itemsize = features.n_features, x.shape[1], x.dtype.itemsize
         ahead = x.device.type == "cuda" and len(x) > block_size
         self.part(
-            step_parts(features, block_size, d, m, t, budget, mixed=not self.exact, ahead=ahead, itemsize=itemsize)
+            choose_chunking(features, block_size, d, m, t, budget, mixed=not self.exact, ahead=ahead, itemsize=itemsize)
         )
 
-    def part(self, how: Cut) -> None:
+    def part(self, how: Chunking) -> None:
         """Make the features of a block in this way from now on."""
         m, size = self.features.n_features, min(how.size, self.features.n_features)
         self.how = replace(how, size=size, low=None if self.exact else min(how.low or size, size))
         slices = self.how.low or size
-        self.parts = [Part(at, self.features.slice(at.start, at.stop), slices) for at in cut(m, size)]
+        self.parts = [FeatureChunk(at, self.features.slice(at.start, at.stop), slices) for at in cut(m, size)]
         if len(self.parts) == 1:
-            self.parts = [Part(slice(0, m), self.features, slices)]
+            self.parts = [FeatureChunk(slice(0, m), self.features, slices)]
         self.ahead = how.ahead and len(self.parts) == 1
         self._room: Ready | None = None
 
@@ -103,7 +103,7 @@ class FeatureState(State):
     def tile_budget(self) -> int:
         """Bytes of scratch space for tiles, beside the room for blocks made ahead."""
         m, itemsize = self.features.n_features, self.alpha.element_size()
-        return self.budget - (room_bytes(self.block_size, m, itemsize) if self.ahead else 0)
+        return self.budget - (two_blocks_bytes(self.block_size, m, itemsize) if self.ahead else 0)
 
     def shrink(self) -> bool:
         fewer = self.how.smaller()
@@ -130,7 +130,7 @@ class FeatureState(State):
             f += times(psi, self.image[part.at])
         return K, f
 
-    def _gram_and_features(self, part: Part, x: Tensor, psi: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _gram_and_features(self, part: FeatureChunk, x: Tensor, psi: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """K of a part of the features, and those, in ``psi`` where it is given."""
         if self.exact:
             psi = part.features(x) if psi is None else part.features.fill(x, psi)
@@ -165,7 +165,7 @@ class FeatureState(State):
         t = image.shape[1]
 
         def work(b: int) -> int:
-            return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, look_bytes(b, t))
+            return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, gap_bytes(b, t))
 
         budget = tile_bytes(max(self.tile_budget, work(1)), image.device)
         for tile in tiles(len(self.x), work, max(budget, work(1)), "features"):

@@ -59,9 +59,9 @@ class Momentum:
         z = take(self.alpha, rows)
         found = solver.solve(shrink * block.K, block.f, z, *problem.take(rows), problem.dual)
         found, change = state.settle(block, z, found, shrink)
-        self.alpha.index_copy_(0, rows, found.x)
+        self.alpha.index_copy_(0, rows, found.a)
         self.image += change
-        state.alpha.index_add_(0, rows, shrink * (found.x - z))
+        state.alpha.index_add_(0, rows, shrink * (found.a - z))
         state.image += shrink * change
         square = self.theta.square()
         self.theta.copy_(((square.square() + 4 * square).sqrt() - square) / 2)

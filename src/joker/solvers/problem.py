@@ -12,8 +12,7 @@ from joker.data import Targets
 from joker.errors import InvalidData
 from joker.losses import Loss, Scaled
 from joker.ops.block_solve import Dual
-
-AT_ONCE = 2**17  # targets that are looked at in one go
+from joker.runtime import chunks
 
 
 @dataclass(frozen=True)
@@ -27,12 +26,10 @@ class Problem:
     targets: Targets
 
     def __post_init__(self) -> None:
-        parts = (
-            self.targets.y.split(max(1, AT_ONCE // self.targets.y.shape[1]))
-            if self.loss.frame.task == "classification"
-            else ()
-        )
-        for y in parts:
+        if self.loss.frame.task != "classification":
+            return
+        for rows in chunks(*self.targets.y.shape):
+            y = self.targets.y[rows]
             odd = y.abs() != 1
             if bool(odd.any()):
                 raise InvalidData(

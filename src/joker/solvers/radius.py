@@ -48,9 +48,9 @@ class Radius:
         a: Tensor,  # (b, t)
     ) -> BlockResult:
         """Return what was found, or a share of the way to it from ``a``; that keeps as large a share of ``linear``."""
-        move = found.x - a
+        move = found.a - a
         share = (self.reach / move.abs().amax(0)).clamp(max=1).nan_to_num(1.0)
         wide = share.double()
         change = wide * (found.linear + wide * (found.change - found.linear))
-        x = torch.where(share < 1, a + share * move, found.x)
-        return replace(found, x=x, change=change, linear=wide * found.linear)
+        point = torch.where(share < 1, a + share * move, found.a)
+        return replace(found, a=point, change=change, linear=wide * found.linear)

@@ -71,7 +71,7 @@ class State(ABC):
         """Move α of the block and the image to the point found, or towards it; return what was done."""
         found, change = self.settle(block, block.a, found)
         self.image += change
-        self.alpha.index_copy_(0, block.rows, found.x)
+        self.alpha.index_copy_(0, block.rows, found.a)
         return found
 
     def settle(
@@ -87,7 +87,7 @@ class State(ABC):
         its promise, the share of it is taken that minimises J(a) + share · linear + share² ½ s·K s: an upper
         bound, as the other terms are convex.
         """
-        move = found.x - a
+        move = found.a - a
         change = self.image_change(block, move)
         if self.exact:
             return found, change
@@ -96,8 +96,8 @@ class State(ABC):
         share = torch.where(good, 1.0, (-found.linear / curvature).clamp(0, 1).nan_to_num(0.0))
         true = share * (found.linear + 0.5 * share * curvature)
         share = share.to(a.dtype)
-        x = torch.where(good, found.x, torch.lerp(a, found.x, share))
-        return replace(found, x=x, change=true.clamp(max=0)), change * share
+        point = torch.where(good, found.a, torch.lerp(a, found.a, share))
+        return replace(found, a=point, change=true.clamp(max=0)), change * share
 
     @property
     @abstractmethod

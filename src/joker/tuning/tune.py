@@ -22,7 +22,7 @@ from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.inputs import KEPT, as_array, place_of
+from joker.estimators.inputs import INPUT_DTYPES, as_array, place_of
 from joker.estimators.regression import KernelRidge
 from joker.kernels import Kernel, get
 from joker.tuning.halving import Search, sizes
@@ -176,7 +176,7 @@ def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str |
         return X.x, X.y if y is None else y, stated
     if isinstance(X, StoreRows):
         return X, y, task
-    x = check_array(as_array(X), accept_sparse="csr", dtype=KEPT, input_name="X", estimator="tune")
+    x = check_array(as_array(X), accept_sparse="csr", dtype=INPUT_DTYPES, input_name="X", estimator="tune")
     return x, y, task
 
 

@@ -45,7 +45,7 @@ def block_gap(K, f, a, y, loss, x):
 def test_solves_a_block_to_its_own_duality_gap(loss: Loss, dtype: torch.dtype, rank: int) -> None:
     (K, f, a, y), scaled = block(loss, dtype, rank=rank)
     found = TIGHT.solve(K, f, a, y, scaled)
-    gap = block_gap(K, f, a, y, scaled, found.x)
+    gap = block_gap(K, f, a, y, scaled, found.a)
     assert -1e-9 <= gap <= (1e-7 if dtype == torch.float64 else 2e-4)
     assert Outcome(int(found.outcome)) in (Outcome.CONVERGED, Outcome.STALLED)
 
@@ -55,13 +55,13 @@ def test_solves_a_block_to_its_own_duality_gap(loss: Loss, dtype: torch.dtype, r
 def test_the_change_it_reports_is_the_change_of_the_objective(loss: Loss, dtype: torch.dtype) -> None:
     (K, f, a, y), scaled = block(loss, dtype)
     first = BlockSolver(tol=0.3).solve(K, f, a, y, scaled)
-    here = f + K @ (first.x - a)
-    second = TIGHT.solve(K, here, first.x, y, scaled)
-    for start, at, found in ((a, f, first), (first.x, here, second)):
-        s = (found.x - start).double()
+    here = f + K @ (first.a - a)
+    second = TIGHT.solve(K, here, first.a, y, scaled)
+    for start, at, found in ((a, f, first), (first.a, here, second)):
+        s = (found.a - start).double()
         wide = Scaled(loss, scaled.c.double())
         change = (s * (at.double() + 0.5 * (K.double() @ s))).sum()
-        change += (wide.psi(y.double(), found.x.double()) - wide.psi(y.double(), start.double())).sum()
+        change += (wide.psi(y.double(), found.a.double()) - wide.psi(y.double(), start.double())).sum()
         assert float(found.change) <= 0
         torch.testing.assert_close(found.change[0], change, rtol=1e-4 if dtype == torch.float32 else 1e-8, atol=1e-6)
 
@@ -74,9 +74,9 @@ def test_stays_in_the_box_and_leaves_out_rows_of_weight_zero(loss: Loss) -> None
     scaled = Scaled(loss, c)
     found = TIGHT.solve(K, f, a, y, scaled)
     low, high = scaled.box(y)
-    assert bool(((found.x >= low) & (found.x <= high)).all())
-    assert bool((found.x[::3] == 0).all())
-    assert bool((found.x[1::3] != 0).any())
+    assert bool(((found.a >= low) & (found.a <= high)).all())
+    assert bool((found.a[::3] == 0).all())
+    assert bool((found.a[1::3] != 0).any())
 
 
 @pytest.mark.parametrize("power", range(-10, 11, 2))
@@ -85,9 +85,9 @@ def test_logistic_for_every_penalty(power: int, dtype: torch.dtype) -> None:
     c = 2.0**-power * (1 + 1e-3)  # not a power of two: c·(1/c) rounds
     (K, f, a, y), scaled = block(Logistic(), dtype, c=c)
     found = TIGHT.solve(8 * K, f, a, y, scaled)
-    gap = block_gap(8 * K, f, a, y, scaled, found.x)
+    gap = block_gap(8 * K, f, a, y, scaled, found.a)
     assert -1e-9 <= gap <= (1e-8 if dtype == torch.float64 else 1e-4)
-    beta = found.x * y / scaled.c
+    beta = found.a * y / scaled.c
     assert bool(((beta > 0) & (beta < 1)).all())
 
 
@@ -95,9 +95,9 @@ def test_logistic_for_every_penalty(power: int, dtype: torch.dtype) -> None:
 def test_a_second_solve_from_the_solution_stays_there(loss: Loss) -> None:
     (K, f, a, y), scaled = block(loss, torch.float64)
     found = TIGHT.solve(K, f, a, y, scaled)
-    again = BlockSolver().solve(K, f + K @ (found.x - a), found.x, y, scaled)
+    again = BlockSolver().solve(K, f + K @ (found.a - a), found.a, y, scaled)
     assert float(again.change) >= 1e-7 * float(found.change)
-    torch.testing.assert_close(again.x, found.x, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(again.a, found.a, rtol=1e-3, atol=1e-4)
 
 
 @all_losses
@@ -108,7 +108,7 @@ def test_columns_with_their_own_penalty_equal_separate_solves(loss: Loss) -> Non
     for j in range(3):
         alone = TIGHT.solve(K, f, a, y, Scaled(loss, c[:, j : j + 1]))
         torch.testing.assert_close(together.change[j], alone.change[0], rtol=1e-8, atol=0)
-        torch.testing.assert_close(K @ together.x[:, [j]], K @ alone.x, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(K @ together.a[:, [j]], K @ alone.a, rtol=1e-3, atol=1e-3)
 
 
 def test_ridge_is_solved_directly_and_shares_one_factor() -> None:
@@ -116,10 +116,10 @@ def test_ridge_is_solved_directly_and_shares_one_factor() -> None:
     (K, f, a, y), scaled = block(loss, torch.float64)
     found = BlockSolver(tol=1e-10).solve(K, f, a, y, scaled)
     exact = torch.linalg.solve(K + torch.eye(60) / 4, y - f + K @ a)
-    torch.testing.assert_close(found.x, exact)
+    torch.testing.assert_close(found.a, exact)
     assert int(found.products) <= 2
     many = BlockSolver(tol=1e-10).solve(K, f.expand(-1, 4), a.expand(-1, 4), y * torch.arange(1.0, 5.0), scaled)
-    torch.testing.assert_close(many.x[:, :1], exact)
+    torch.testing.assert_close(many.a[:, :1], exact)
 
 
 def test_outcomes_tell_the_truth() -> None:
@@ -157,8 +157,8 @@ def test_duplicate_rows_make_no_trouble() -> None:
         (_, f, a, y), _ = block(loss, torch.float32)
         K = torch.ones(60, 60)  # sixty times the same row
         found = TIGHT.solve(K, f, a, y, Scaled(loss, torch.full((60, 1), 1e4)))
-        assert bool(found.x.isfinite().all())
-        assert block_gap(K, f, a, y, Scaled(loss, torch.full((60, 1), 1e4)), found.x) < 1e-2
+        assert bool(found.a.isfinite().all())
+        assert block_gap(K, f, a, y, Scaled(loss, torch.full((60, 1), 1e4)), found.a) < 1e-2
 
 
 @all_losses

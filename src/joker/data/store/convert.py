@@ -24,13 +24,12 @@ from joker.data.store.positional_file import as_bytes
 from joker.data.store.store import Store, open_store
 from joker.data.store.target_kind import Finder, Goal
 from joker.errors import InvalidData, InvalidParameter
-from joker.runtime import VERSION, parse_bytes
+from joker.runtime import VERSION, chunks, parse_bytes
 from joker.runtime.atomic_file import WHOLE, arriving_at, check_room
 
 MOST_DENSE = 4096  # inputs of sparse rows that are kept dense
 PARTS = 16  # a batch takes one of so many parts of the memory, and its copies a few more
 HELD = 4  # and the records on their way one of so many
-AT_ONCE = 2**18  # entries that are summed up in one go
 MARGIN = 1.05  # of the room that is needed, for the buckets' own ends and the header
 
 Progress = Callable[[int, int | None], object]
@@ -191,8 +190,7 @@ class _Table:
 
 
 def _moments(x: NDArray[Any]) -> Iterator[Moments]:
-    few = max(1, AT_ONCE // x.shape[1])
-    return (moments(torch.from_numpy(np.ascontiguousarray(x[at : at + few]))) for at in range(0, len(x), few))
+    return (moments(torch.from_numpy(np.ascontiguousarray(x[rows]))) for rows in chunks(*x.shape))
 
 
 def _kept_type(source: Source, dtype: Any) -> np.dtype[Any]:

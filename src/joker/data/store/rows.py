@@ -120,7 +120,7 @@ class StoreRows(Rows):
             out[places] = buffer[numbers[places] - first]
 
     def _groups(self, numbers: NDArray[np.int64]) -> Iterator[slice]:
-        """Cut sorted numbers where a gap is wide, and at the borders of windows."""
+        """Chunking sorted numbers where a gap is wide, and at the borders of windows."""
         far = np.diff(numbers) > max(1, GAP // self.section.row_bytes)
         window = np.diff(numbers // max(1, WINDOW // self.section.row_bytes)) > 0
         ends = [*(np.flatnonzero(far | window) + 1).tolist(), len(numbers)]

@@ -34,8 +34,8 @@ _SENTENCES = {
 class BlockResult:
     """The new point of each column and how it was reached."""
 
-    x: Tensor  # (b, t) inside the box
-    change: Tensor  # (t,) float64, J(x) - J(a), never above 0
-    linear: Tensor  # (t,) float64, the change without ½ s·K s for s = x - a
+    a: Tensor  # (b, t) the new point, inside the box
+    change: Tensor  # (t,) float64, change of the dual objective J, at most 0
+    linear: Tensor  # (t,) float64, the change without ½ s·K s, where s is the step
     outcome: Tensor  # (t,) values of Outcome
     products: Tensor  # (t,) products K v
