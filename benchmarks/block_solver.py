@@ -132,7 +132,7 @@ def optimum(case: Case) -> tuple[float, float]:
     x, best = torch.zeros_like(case.y), (0.0, float("inf"))
     solver = BlockSolver(tol=1e-12, max_products=2_000, max_models=100, patience=math.inf)
     for _ in range(10):
-        x = solver.solve(case.K, case.K @ x, x, case.y, case.loss).x
+        x = solver.solve(case.K, case.K @ x, x, case.y, case.loss).a
         now = case.J(x), case.relative_gap(x)
         if now[1] <= 1e-12 or now[0] >= best[0]:
             return now
@@ -189,7 +189,7 @@ def trace_joker(case: Case, cholesky: float) -> Trace:
     solver, seen = BlockSolver(tol=1e-8, max_models=100, patience=math.inf), [(0, zero)]
     if case.loss.quadratic and case.loss.unbounded:
         found = solver.solve(case.K, zero, zero, case.y, case.loss)
-        return [(0, 0.0), (round(cholesky) + int(found.products), case.J(found.x))]
+        return [(0, 0.0), (round(cholesky) + int(found.products), case.J(found.a))]
     face, gradient = Box.face, Box.projected_gradient
 
     def seen_by_face(box: Box, x: Tensor, g: Tensor) -> Face:
@@ -205,7 +205,7 @@ def trace_joker(case: Case, cholesky: float) -> Trace:
     with mock.patch.object(Box, *hook), mock.patch("joker.solvers.block.trust_region.Splitting", charged):
         found = solver.solve(K, zero, zero, case.y, case.loss)  # type: ignore[arg-type]
     assert K.products - int(found.products) in (0, INVERSE * round(cholesky))
-    return [(products, case.J(x)) for products, x in seen] + [(K.products, case.J(found.x))]
+    return [(products, case.J(x)) for products, x in seen] + [(K.products, case.J(found.a))]
 
 
 @dataclass(frozen=True)

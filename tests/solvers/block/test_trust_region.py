@@ -129,7 +129,7 @@ def test_outcomes_tell_the_truth() -> None:
     assert int(BlockSolver(tol=0.5).solve(K, f, a, y, scaled).outcome) == Outcome.CONVERGED
     broken = BlockSolver().solve(K * math.nan, f * math.nan, a, y, scaled)
     assert int(broken.outcome) == Outcome.BROKEN
-    assert bool((broken.x == a).all()), "a block that is not finite is left as it was"
+    assert bool((broken.a == a).all()), "a block that is not finite is left as it was"
     single = [v.float() for v in (K, f, a, y)]
     stalled = BlockSolver(tol=1e-30, max_products=5000).solve(*single, Scaled(loss, scaled.c.float()))
     assert int(stalled.outcome) in (Outcome.STALLED, Outcome.CONVERGED)  # at the rounding of f and y
@@ -168,7 +168,7 @@ def test_without_decisions_on_the_host_the_result_is_the_same(loss: Loss) -> Non
     free = solver.solve(*problem, scaled)
     with asynchronous():
         masked = solver.solve(*problem, scaled)
-    torch.testing.assert_close(masked.x, free.x, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(masked.a, free.a, rtol=1e-12, atol=1e-12)
     assert torch.equal(masked.outcome, free.outcome)
     assert torch.equal(masked.products, free.products)
 
