@@ -90,7 +90,7 @@ sys.path[:0] = {path!r}
 from math import inf
 import torch
 from ops.test_block_solve import LOSSES, block, same
-from joker.ops import block_search
+from joker.ops import block_solve
 from joker.solvers import BlockResult, BlockSolver
 
 def solve(loss, patience, tol=1e-6):
@@ -99,7 +99,7 @@ def solve(loss, patience, tol=1e-6):
     c = scaled.unscaled[1].expand_as(a)
     solver = BlockSolver(tol=tol, patience=patience)  # the two may come to the solution from different sides
     limits = (solver.tol, solver.max_products, solver.max_models, solver.patience)
-    found = BlockResult(*block_search.solve(K, f, a, y.expand_as(a), c, problem.dual, *limits))
+    found = BlockResult(*block_solve.solve(K, f, a, y.expand_as(a), c, problem.dual, *limits))
     return found, solver.solve(K, f, a, y, scaled)
 
 for name, loss in LOSSES.items():
