@@ -23,7 +23,6 @@ from joker.runtime import (
     peak_bytes,
     tiles,
 )
-from joker.runtime.cuda_graphs import all_true, asynchronous
 
 # Sizes.
 
@@ -172,25 +171,6 @@ def test_a_budget_below_one_row_is_refused_at_once():
     ):
         tiles(10, 80, 50, "features")
     assert len(list(tiles(10, 80, 80, "features"))) == 10
-
-
-# Early exits.
-
-
-@pytest.mark.parametrize(
-    ("mask", "expected"), [([True, True], True), ([True, False], False), ([False], False), ([], True)]
-)
-def test_a_loop_may_stop_when_all_is_done(mask, expected):
-    assert all_true(torch.tensor(mask, dtype=torch.bool)) is expected
-
-
-def test_nothing_is_read_where_the_host_must_not_decide():
-    """A meta tensor has no values: reading one fails."""
-    mask = torch.ones(3, dtype=torch.bool, device="meta")
-    with asynchronous():
-        assert all_true(mask) is False
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        all_true(mask)
 
 
 # Interrupts.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -15,35 +14,6 @@ from torch import Tensor
 from joker.errors import CaptureFailed
 
 OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError
-
-
-def all_true(mask: Tensor) -> bool:
-    """Whether a loop may stop early because ``mask`` is true everywhere.
-
-    Reading a mask makes the host wait for an accelerator, which graph capture forbids: inside
-    :func:`asynchronous` the answer is always "go on", and masked work changes nothing.
-    """
-    return not _asynchronous.get() and bool(mask.all())
-
-
-def places(mask: Tensor) -> Tensor:
-    """Where a one-dimensional ``mask`` is true; inside :func:`asynchronous` every place: the host may not know."""
-    if _asynchronous.get():
-        return torch.arange(len(mask), device=mask.device)
-    return mask.nonzero()[:, 0]
-
-
-_asynchronous: ContextVar[bool] = ContextVar("asynchronous", default=False)
-
-
-@contextmanager
-def asynchronous() -> Iterator[None]:
-    """Take no decision on the host, so that what runs inside can be captured in a graph."""
-    token = _asynchronous.set(True)
-    try:
-        yield
-    finally:
-        _asynchronous.reset(token)
 
 
 class Replay:
@@ -84,7 +54,7 @@ class Replay:
         here, aside = torch.cuda.current_stream(device), _side_stream(device)
         aside.wait_stream(here)
         try:
-            with asynchronous(), torch.cuda.stream(aside):
+            with torch.cuda.stream(aside):
                 yield
         finally:
             here.wait_stream(aside)
@@ -95,7 +65,7 @@ class Replay:
         kept = [tensor.clone() for tensor in inputs]
         try:
             graph = torch.cuda.CUDAGraph()
-            with asynchronous(), torch.cuda.graph(graph, pool=self.pool, stream=_side_stream(kept[0].device)):
+            with torch.cuda.graph(graph, pool=self.pool, stream=_side_stream(kept[0].device)):
                 function(*kept)
         except OutOfMemory:
             raise

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.runtime.cuda_graphs import asynchronous, places
 from joker.solvers.block.admm import Splitting
 from joker.solvers.block.box_cg import Box, minimise
 
@@ -69,10 +68,3 @@ def test_equal_rows_make_no_trouble() -> None:
     found = Splitting(K).approach(zero, g, zero, Box(zero - 1, zero + 1), torch.tensor([False]))
     assert bool(found.x.isfinite().all())
     assert float((found.x * (g + 0.5 * found.Ks)).sum()) < 0
-
-
-def test_places_are_read_only_where_the_host_may_know() -> None:
-    mask = torch.tensor([True, False, True])
-    assert places(mask).tolist() == [0, 2]
-    with asynchronous():
-        assert places(mask).tolist() == [0, 1, 2]

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.runtime.cuda_graphs import asynchronous
 from joker.solvers.block.cg import Between, Diagonal, Preconditioner, Step, descend
 
 B, T = 120, 9
@@ -92,12 +91,10 @@ def test_columns_that_are_done_are_left_alone_and_the_limit_is_kept(kind: str) -
 
 
 @kinds
-def test_without_decisions_on_the_host_the_step_is_the_same(kind: str) -> None:
+def test_a_column_whose_gradient_is_zero_stays_finite(kind: str) -> None:
     K, h, g, free = problem()
     g[2] = 0  # nothing to do: no 0/0 may come of it
-    inverse, tolerance = preconditioner(kind, K, h, free), 0.1 * g.norm(dim=1)
-    with asynchronous():
-        masked = descend(inverse, h, g, tolerance, 60)
-    found = descend(inverse, h, g, tolerance, 60)
-    torch.testing.assert_close(masked.s, found.s)
-    assert torch.equal(masked.products, found.products)
+    found = descend(preconditioner(kind, K, h, free), h, g, 0.1 * g.norm(dim=1), 60)
+    assert bool((found.s[2] == 0).all())
+    assert int(found.products[2]) == 0
+    assert bool(found.s.isfinite().all())

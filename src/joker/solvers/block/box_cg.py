@@ -18,8 +18,7 @@ The third rule, proportioning, and the first are Z. Dostál's (SIAM J. Optim. 7,
 projecting the whole conjugate step identifies many walls at once. The objective never
 rises. A kink is a wall at 0: within one orthant |x| is linear, so zeros are exact.
 
-No decision depends on the host, save the early exits of :func:`joker.runtime.cuda_graphs.all_true`. Masks are
-numbers 0 and 1 and conditions are limits of a clamp where they can be: a torch operation on truth
+Masks are numbers 0 and 1 and conditions are limits of a clamp where they can be: a torch operation on truth
 values takes several times as long on a CPU. Inside, a column is a row in memory, for the same reason.
 """
 
@@ -30,8 +29,6 @@ from math import inf
 
 import torch
 from torch import Tensor
-
-from joker.runtime.cuda_graphs import all_true
 
 PROPORTION = 1.0  # held coordinates are released when their pull exceeds this share of the free one
 SHORTER = 0.25  # of a conjugate step whose projection lost too much
@@ -134,7 +131,7 @@ def minimise(
         slack = (products / patience).clamp_(min=1)
         reached = reached | (_dot(face.gradient, face.gradient) <= (slack * tolerance).square_())
         done = reached | (products >= max_products)
-        if all_true(done):
+        if bool(done.all()):
             break
 
         # Direction: released coordinates join in, else conjugate to the last one, else the free gradient.
@@ -156,7 +153,7 @@ def minimise(
         leaves = _largest(goal.sub_(target)) > 0
         products = products + (~done).long()
         Kd = Kp * -step
-        if not all_true(~leaves):
+        if bool(leaves.any()):
             found = _project(K, h, x, p, Kp, step, fall, curvature, face, leaves)
             target, Kd = torch.where(leaves, found.x, target), torch.where(leaves, found.Ks, Kd)
             products = products + found.products
@@ -194,7 +191,7 @@ def _project(
         best, Kbest = torch.where(better, trial, best), torch.where(better, Kd, Kbest)
         extra = extra + left.long()
         left = left & ~better & (SHORTER * step > first)
-        if all_true(~left):
+        if not bool(left.any()):
             break
     return Minimum(best, Kbest, extra, ~leaves)
 

@@ -8,7 +8,7 @@ z ≈ (K + diag h)⁻¹ r and to K z, so that an iteration needs one product, wh
   K z = r - μ z then costs nothing. Eigenvalues k of K become (k + h) / (k + μ): however badly K is conditioned, what is
   left is at most the ratio of h and μ, so that a path of λ needs one factorisation.
 
-As in :mod:`joker.solvers.block.box_cg`, a column is a row in memory, and nothing depends on the host save early exits.
+As in :mod:`joker.solvers.block.box_cg`, a column is a row in memory.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-
-from joker.runtime.cuda_graphs import all_true
 
 LOWER = 0.6  # share of the smallest h in log μ: badly conditioned columns gain most from being near
 
@@ -89,7 +87,7 @@ def descend(
     tiny, tolerance = torch.finfo(g.dtype).tiny, tolerance.square()[:, None]
     for _ in range(max_products):
         reached = _dot(r, r) <= tolerance
-        if all_true(reached):
+        if bool(reached.all()):
             break
         z, Kz = inverse(r)
         now = _dot(r, z)

@@ -22,7 +22,6 @@ from torch import Tensor
 from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.ops import block_solve
-from joker.runtime.cuda_graphs import all_true, places
 from joker.solvers.block.admm import STEPS, Splitting
 from joker.solvers.block.box_cg import Box, Minimum, minimise
 from joker.solvers.block.cg import Between, Diagonal, Preconditioner, descend
@@ -98,7 +97,7 @@ class BlockSolver:
             return BlockResult(*block_solve.solve(K, f, a, y, c, dual, *limits))
         search = _Search(K, f, a, y, loss, self)
         for _ in range(self.max_models):
-            if all_true(search.done):
+            if bool(search.done.all()):
                 break
             search.advance()
         return search.result()
@@ -156,7 +155,7 @@ class _Search:
         change = self._change(g, d, Kd)
         kept = torch.where(promised < 0, change / promised, 0.0)
         self._resize(kept, d.abs().amax(0))
-        if not (self.loss.quadratic or all_true(self.done | (kept >= POOR))):
+        if not self.loss.quadratic and bool((~self.done & ~(kept >= POOR)).any()):
             change, d, Kd = self._shorten(g, d, Kd, change)
         noise = torch.finfo(g.dtype).eps * _dot(d, d) * self.K.diagonal().max() * len(d) ** 0.5  # rounding of d·Kd
         accept = ~self.done & (change + noise < 0) & (change <= ACCEPT * promised)
@@ -208,7 +207,7 @@ class _Search:
         for halvings in range(1, HALVINGS + 1):
             shorter = self._change(g, d * 0.5**halvings, Kd * 0.5**halvings)
             better = shorter < change
-            if all_true(~better):  # along d the objective is convex: it only rises from here
+            if not bool(better.any()):  # along d the objective is convex: it only rises from here
                 break
             best = torch.where(better, 0.5**halvings, best)
             change = torch.minimum(shorter, change)
@@ -243,7 +242,7 @@ class _Search:
         d = torch.clamp(self.x + s, box.low, box.high) - self.x
         Kd = self.K @ d
         poor = ~(_dot(d, g + 0.5 * (Kd + h * d)) <= 0.5 * CLAMPED * _dot(g, s)) & ~self.done
-        if all_true(~poor):
+        if not bool(poor.any()):
             return d, Kd
         other, Kother = self._search(g, h, torch.where(poor, tolerance, torch.inf))
         return torch.where(poor, other, d), torch.where(poor, Kother, Kd)
@@ -251,7 +250,7 @@ class _Search:
     def _preconditioner(self, h: Tensor) -> Preconditioner:  # (t, b)
         """One inverse for all columns of a quadratic loss, where the same rows can move in all of them."""
         free = (~self.fixed).T.to(h)
-        if self.loss.quadratic and self.between is None and all_true(free.amin(0) == free.amax(0)):
+        if self.loss.quadratic and self.between is None and torch.equal(free.amin(0), free.amax(0)):
             self.between = Between(self.K, h, free[0])
         return self.between or Diagonal(self.K, h, free.contiguous())
 
@@ -278,9 +277,9 @@ class _Search:
         if limit <= few + STEPS:
             return minimise(self.K, h, g, x, box, tolerance, limit, self.patience)
         first = minimise(self.K, h, g, x, box, tolerance, few, self.patience)
-        if all_true(first.reached):
+        if bool(first.reached.all()):
             return first
-        left = places(~first.reached)
+        left = (~first.reached).nonzero()[:, 0]
         h, g, x = h[:, left], (g + first.Ks + h * (first.x - x))[:, left], first.x[:, left]
         rest = self._finish(h, g, x, box.columns(left), tolerance[left], first.reached[left], limit - few - STEPS)
         return Minimum(
