@@ -1,9 +1,11 @@
 """The block solve as one kernel against its plain twin, here through Triton's interpreter and on a card as it is."""
 
+import ast
 import os
 import subprocess
 import sys
 from math import inf
+from pathlib import Path
 
 import pytest
 import torch
@@ -82,6 +84,15 @@ def test_groups_share_the_programs_that_run_together(b: int, t: int) -> None:
     assert shape.group * shape.lanes <= shape.programs
     assert shape.group * shape.rows == shape.width >= b
     assert shape.lanes <= t
+
+
+@pytest.mark.parametrize("name", ["block_solve", "box_cg"])
+def test_the_kernel_takes_its_constants_from_the_plain_solver(name: str) -> None:
+    """A number that is typed in a kernel as well could come to differ from that of its plain twin."""
+    source = Path(block_solve.__file__).with_name("triton") / f"{name}.py"
+    functions = [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)]
+    numbers = {node.value for f in functions for node in ast.walk(f) if isinstance(node, ast.Constant)}
+    assert {number for number in numbers if isinstance(number, float)} <= {0.0, 0.5, 1.0}
 
 
 INTERPRETED = """

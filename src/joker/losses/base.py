@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -102,6 +102,16 @@ def _like(y: Tensor, bound: Bound) -> Tensor:
 
 RESIDUAL: Frame = _Residual()
 MARGIN: Frame = _Margin()
+
+
+class DeviceForm(NamedTuple):
+    """The function ``dual`` as device kernels know it; see :class:`joker.ops.block_solve.Dual`."""
+
+    name: str
+    p0: Bound
+    p1: Bound
+    floor: float = 0.0  # smallest |a| at which slope and curvature are taken
+    start: float = 0.0  # where ``start`` moves a = 0
 
 
 @dataclass(frozen=True)
@@ -204,13 +214,13 @@ class Loss(ABC):
         return torch.maximum(torch.minimum(a, high), low)
 
     @property
-    def device_form(self) -> tuple[str, Bound, Bound] | None:
-        """The form of ``dual`` that device kernels know, with its two numbers; None if they know none.
+    def device_form(self) -> DeviceForm | None:
+        """The form of ``dual`` that device kernels know; None if they know none.
 
-        See :class:`joker.ops.block_solve.Dual`. Every quadratic loss has one, from its slope and curvature at 0.
+        Every quadratic loss has one, from its slope and curvature at 0.
         """
         zero = torch.zeros(1, 1, dtype=torch.float64)
-        return ("quadratic", self.curvature(zero)[0], self.slope(zero)[0]) if self.quadratic else None
+        return DeviceForm("quadratic", self.curvature(zero)[0], self.slope(zero)[0]) if self.quadratic else None
 
     @property
     def unscaled(self) -> tuple[Loss, Bound]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from joker.losses.base import Bound, ClassificationLoss
+from joker.losses.base import Bound, ClassificationLoss, DeviceForm
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Logistic(ClassificationLoss):
         return 1.0
 
     @property
-    def device_form(self) -> tuple[str, Bound, Bound]:
-        return "entropy", 0.0, 0.0
+    def device_form(self) -> DeviceForm:
+        return DeviceForm("entropy", 0.0, 0.0, self.FLOOR, self.START)
 
     def primal(self, u: Tensor) -> Tensor:
         return -torch.nn.functional.logsigmoid(u)  # softplus drops exp(u) below -20

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.losses.base import Bound, RegressionLoss
+from joker.losses.base import Bound, DeviceForm, RegressionLoss
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ class Lp(RegressionLoss):
     p: float = 1.5
 
     FLOOR: ClassVar[float] = 1e-6  # nearer to 0 the curvature is that at FLOOR, or it would be 0 or infinite
+    START: ClassVar[float] = 0.1  # share of the point where the conjugate has the slope ``toward``
 
     def __post_init__(self) -> None:
         _require(1 < _number(self.p) < math.inf, "p", "greater than 1 and finite", self.p, "1.5")
@@ -157,8 +158,8 @@ class Lp(RegressionLoss):
         return self.p / (self.p - 1)
 
     @property
-    def device_form(self) -> tuple[str, Bound, Bound]:
-        return "power", self.q, 0.0
+    def device_form(self) -> DeviceForm:
+        return DeviceForm("power", self.q, 0.0, self.FLOOR, self.START)
 
     def primal(self, u: Tensor) -> Tensor:
         return u.abs().pow(self.p) / self.p
@@ -173,11 +174,11 @@ class Lp(RegressionLoss):
         return (self.q - 1) * a.abs().clamp(min=self.FLOOR).pow(self.q - 2)
 
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
-        # A tenth of where the conjugate has that slope: there the curvature is of the right order. For large
-        # residuals and p > 2 that lies far beyond the solution, so it grows no faster than the residual.
+        # At this point the curvature is of the right order. For large residuals and p > 2 it would lie far beyond the
+        # solution, so it grows no faster than the residual.
         size = toward.abs().clamp(min=self.FLOOR)
         power = torch.where(size > 1, min(self.p - 1, 1.0), self.p - 1)
-        return torch.where(a == 0, 0.1 * toward.sign() * size.pow(power), a)
+        return torch.where(a == 0, self.START * toward.sign() * size.pow(power), a)
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,23 @@ HELD, THREADS = 128, 32  # entries of K that a thread may keep, threads of a war
 FEW = 16  # columns: of 512 rows, programs of four warps then hold all of K in their registers
 ALIGNED = 16  # numbers from one row of K to the next are a multiple of it
 LARGEST = 4_096  # rows of a block: a program holds some vectors of this length in registers
-FORMS = {"quadratic": 0, "entropy": 1, "power": 2}
 
 
 @dataclass(frozen=True)
 class Dual:
     """The conjugate of a loss, in a form the kernel knows.
 
-    ``form`` is ``"quadratic"`` (½ p0 u² + p1 u), ``"entropy"`` or ``"power"`` (|u|^p0 / p0);
-    ``parameters`` (5, t) has p0, p1, both ends of the box and the kink for each column.
+    ``form`` is ``"quadratic"`` (½ p0 u² + p1 u), ``"entropy"`` (u log u + (1 − u) log(1 − u)) or ``"power"``
+    (|u|^p0 / p0); ``parameters`` has p0, p1, both ends of the box and the kink for each column. ``floor`` and
+    ``start`` are those of the loss: the smallest |u| at which derivatives are taken, and where u = 0 is moved.
     """
 
     form: str
     margin: bool
     kinked: bool
     parameters: Tensor  # (5, t)
+    floor: float
+    start: float
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def solve(
             x, change, linear, outcome, products, work,
             tol, torch.finfo(K.dtype).eps, max_products, max_models, float(patience), b, t,
             K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
-            KIND=FORMS[dual.form], MARGIN=dual.margin, KINK=dual.kinked,
+            FORM=dual.form, FLOOR=dual.floor, START=dual.start, MARGIN=dual.margin, KINK=dual.kinked,
             B=B, ROWS=shape.rows, TILE=shape.rows if shape.held else TILE, GROUP=group, LANES=shape.lanes,
             HELD=shape.held, PACK=shape.pack, num_warps=shape.warps, maxnreg=shape.registers,
         )  # fmt: skip

@@ -9,7 +9,8 @@ from joker.ops.hadamard import hadamard
 from joker.ops.triton_support import OFFSETS, fuses, rows_apart
 from joker.runtime import on_device
 
-SHORTEST, LONGEST = 64, 4096  # orders of the transform that the fused kernel has
+SHORTEST = 64  # order of the shortest transform that the fused kernel has; a program works on its square of numbers
+LONGEST = SHORTEST**2
 
 
 def structured_cosines(

@@ -47,9 +47,8 @@ class Problem:
         """The loss in the form that device kernels know, if it has one."""
         if (form := self.loss.device_form) is None:
             return None
-        name, *numbers = form
         like, t = self.targets.lam, self.targets.t
-        rows = [
-            torch.as_tensor(v).to(like).expand(t) for v in (*numbers, self.loss.lower, self.loss.upper, self.loss.kink)
-        ]
-        return Dual(name, self.loss.frame.task == "classification", self.loss.kink != 0, torch.stack(rows))
+        numbers = (form.p0, form.p1, self.loss.lower, self.loss.upper, self.loss.kink)
+        parameters = torch.stack([torch.as_tensor(v).to(like).expand(t) for v in numbers])
+        margin, kinked = self.loss.frame.task == "classification", self.loss.kink != 0
+        return Dual(form.name, margin, kinked, parameters, form.floor, form.start)

@@ -1,19 +1,21 @@
 """The solve of one block in one launch, with a group of programs for each column; see :mod:`joker.solvers.block.trust_region`."""
 
+import torch
 import triton
 import triton.language as tl
 
+from joker.ops import block_constants as constants
 from joker.ops.triton.box_cg import WORDS, dot, face, minimise, read_columns, times
 
-QUADRATIC = tl.constexpr(0)  # dual(u) = ½ p0 u² + p1 u
-ENTROPY = tl.constexpr(1)  # dual(u) = u log u + (1 − u) log(1 − u)
-POWER = tl.constexpr(2)  # dual(u) = |u|^p0 / p0
-
-CONVERGED, LIMIT, STALLED, BROKEN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
-
-ACCEPT, POOR, GOOD, SHRINK, GROW = (tl.constexpr(v) for v in (1e-4, 0.5, 0.75, 0.25, 2.0))
-NEAR, FORCING, HALVINGS = tl.constexpr(0.1), tl.constexpr(0.1), tl.constexpr(10)
-ENTROPY_START, ENTROPY_FLOOR, POWER_FLOOR = tl.constexpr(1e-3), tl.constexpr(1e-30), tl.constexpr(1e-6)
+ACCEPT_RATIO, POOR_RATIO, GOOD_RATIO = (
+    tl.constexpr(v) for v in (constants.ACCEPT_RATIO, constants.POOR_RATIO, constants.GOOD_RATIO)
+)
+SHRINK, GROW, BOUNDARY_SHARE = (tl.constexpr(v) for v in (constants.SHRINK, constants.GROW, constants.BOUNDARY_SHARE))
+HALVINGS, BARRIER_SHARE = tl.constexpr(constants.HALVINGS), tl.constexpr(constants.BARRIER_SHARE)
+BOX_TOLERANCE, FORCING = tl.constexpr(constants.BOX_TOLERANCE), tl.constexpr(constants.FORCING)
+CONVERGED, LIMIT, STALLED, BROKEN = (tl.constexpr(outcome.value) for outcome in constants.Outcome)
+TINY = tl.constexpr(torch.finfo(torch.float32).tiny)  # smallest divisor
+SMALLEST_LOG = tl.constexpr(1e-300)  # smallest float64 argument of a logarithm
 
 
 @triton.jit
@@ -27,17 +29,17 @@ def _power(x, exponent):
 
 
 @triton.jit
-def _inside(u, eps):
-    return tl.minimum(tl.maximum(u, ENTROPY_FLOOR), 1 - eps)
+def _inside(u, eps, FLOOR: tl.constexpr):
+    return tl.minimum(tl.maximum(u, FLOOR), 1 - eps)
 
 
 @triton.jit
-def _slope(u, p0, p1, eps, KIND: tl.constexpr):
+def _slope(u, p0, p1, eps, FORM: tl.constexpr, FLOOR: tl.constexpr):
     """First derivative of the dual at u."""
-    if KIND == QUADRATIC:
+    if FORM == "quadratic":
         out = p0 * u + p1
-    elif KIND == ENTROPY:
-        u = _inside(u, eps)
+    elif FORM == "entropy":
+        u = _inside(u, eps, FLOOR)
         out = tl.log(u) - tl.log(1 - u)
     else:
         size = tl.abs(u)
@@ -47,23 +49,23 @@ def _slope(u, p0, p1, eps, KIND: tl.constexpr):
 
 
 @triton.jit
-def _curvature(u, p0, eps, KIND: tl.constexpr):
+def _curvature(u, p0, eps, FORM: tl.constexpr, FLOOR: tl.constexpr):
     """Second derivative of the dual at u."""
-    if KIND == QUADRATIC:
+    if FORM == "quadratic":
         out = u * 0 + p0
-    elif KIND == ENTROPY:
-        u = _inside(u, eps)
+    elif FORM == "entropy":
+        u = _inside(u, eps, FLOOR)
         out = 1 / u + 1 / (1 - u)
     else:
-        out = (p0 - 1) * _power(tl.maximum(tl.abs(u), POWER_FLOOR), p0 - 2)
+        out = (p0 - 1) * _power(tl.maximum(tl.abs(u), FLOOR), p0 - 2)
     return out.to(u.dtype)
 
 
 @triton.jit
-def _value(u, p0, KIND: tl.constexpr):
+def _value(u, p0, FORM: tl.constexpr):
     """The dual at u in float64; not used for quadratic ones."""
     u = u.to(tl.float64)
-    if KIND == ENTROPY:
+    if FORM == "entropy":
         u = tl.minimum(tl.maximum(u, 0.0), 1.0)
         up = u * tl.log(tl.where(u > 0, u, 1.0))
         down = (1 - u) * tl.log(tl.where(u < 1, 1 - u, 1.0))
@@ -75,35 +77,35 @@ def _value(u, p0, KIND: tl.constexpr):
 
 
 @triton.jit
-def _bend(u, v, p0, p1, eps, KIND: tl.constexpr):
+def _bend(u, v, p0, p1, eps, FORM: tl.constexpr, FLOOR: tl.constexpr):
     """dual(u + v) − dual(u) − slope(u) v in float64."""
-    if KIND == QUADRATIC:
+    if FORM == "quadratic":
         wide = v.to(tl.float64)
         out = 0.5 * p0 * wide * wide
-    elif KIND == ENTROPY:
-        u, v = _inside(u, eps).to(tl.float64), v.to(tl.float64)
+    elif FORM == "entropy":
+        u, v = _inside(u, eps, FLOOR).to(tl.float64), v.to(tl.float64)
         new = tl.minimum(tl.maximum(u + v, 0.0), 1.0)
-        up = new * tl.log(tl.maximum(1 + v / u, 1e-300))
-        down = (1 - new) * tl.log(tl.maximum(1 - v / (1 - u), 1e-300))
+        up = new * tl.log(tl.maximum(1 + v / u, SMALLEST_LOG))
+        down = (1 - new) * tl.log(tl.maximum(1 - v / (1 - u), SMALLEST_LOG))
         out = up + down
     else:
         wide = u.to(tl.float64)
-        slope = _slope(wide, p0.to(tl.float64), p1, eps, KIND)
-        out = _value(wide + v, p0, KIND) - _value(wide, p0, KIND) - slope * v
+        slope = _slope(wide, p0.to(tl.float64), p1, eps, FORM, FLOOR)
+        out = _value(wide + v, p0, FORM) - _value(wide, p0, FORM) - slope * v
     return out
 
 
 @triton.jit
-def _start(u, toward, p0, eps, KIND: tl.constexpr):
+def _start(u, toward, p0, eps, FORM: tl.constexpr, FLOOR: tl.constexpr, START: tl.constexpr):
     """A point near u where slope and curvature are finite."""
-    if KIND == ENTROPY:
-        out = _inside(tl.where(u == 0, ENTROPY_START, u), eps)
+    if FORM == "entropy":
+        out = _inside(tl.where(u == 0, START, u), eps, FLOOR)
     else:
         order = 1 / (p0 - 1)  # p − 1, of the exponent p that p0 is conjugate to
-        size = tl.maximum(tl.abs(toward), POWER_FLOOR)
+        size = tl.maximum(tl.abs(toward), FLOOR)
         exponent = tl.where(size > 1, tl.minimum(order, 1.0), order)
         sign = tl.where(toward > 0, 1.0, tl.where(toward < 0, -1.0, 0.0))
-        out = tl.where(u == 0, 0.1 * sign * _power(size, exponent), u)
+        out = tl.where(u == 0, START * sign * _power(size, exponent), u)
     return out.to(u.dtype)
 
 
@@ -115,7 +117,7 @@ def solve_block(
     x_out, change_out, linear_out, outcome_out, products_out,  # (b, t), (t,), (t,), (t,), (t,)
     work,  # (t, 2, WORDS, B) zeros of 8 bytes
     tol, eps, limit, models, patience, b, t, k_row, y_row, y_column, c_row, c_column,
-    KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
+    FORM: tl.constexpr, FLOOR: tl.constexpr, START: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
     B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, LANES: tl.constexpr,
     HELD: tl.constexpr,  # whether a program keeps its rows of K: then they are one tile
     PACK: tl.constexpr,  # rows of a vector that a thread waits for at once: no more than it has
@@ -129,7 +131,8 @@ def solve_block(
             _solve_column(
                 K, f, a, y, c, parameters, x_out, change_out, linear_out, outcome_out, products_out,
                 work + column * 2 * WORDS * B, tol, eps, limit, models, patience, b, t, k_row,
-                y_row, y_column, c_row, c_column, column, part, KIND, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
+                y_row, y_column, c_row, c_column, column, part,
+                FORM, FLOOR, START, MARGIN, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
             )  # fmt: skip
         first += LANES
         lane = (
@@ -141,7 +144,7 @@ def solve_block(
 def _solve_column(
     K, f_in, a_in, y_in, c_in, parameters, x_out, change_out, linear_out, outcome_out, products_out,
     work, tol, eps, limit, models, patience, b, t, k_row, y_row, y_column, c_row, c_column, column, part,
-    KIND: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
+    FORM: tl.constexpr, FLOOR: tl.constexpr, START: tl.constexpr, MARGIN: tl.constexpr, KINK: tl.constexpr,
     B: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr, HELD: tl.constexpr,
     PACK: tl.constexpr,
 ):  # fmt: skip
@@ -173,28 +176,28 @@ def _solve_column(
     low, high = tl.where(fixed, 0.0, low), tl.where(fixed, 0.0, high)
     divisor = tl.where(c > 0, c, 1.0)
     to_own = sign / divisor
-    tiny = (p0 * 0 + 1.1754943508222875e-38).to(f.dtype)
+    tiny = (p0 * 0 + TINY).to(f.dtype)
     largest = tl.max(diagonal, axis=0)
     root = tl.sqrt(b.to(tl.float32)).to(f.dtype)
     turn = column * 0
     products = column * 0
 
     x, Ks = a, a * 0
-    gradient = tl.where(fixed, 0.0, f + sign * _slope(x * to_own, p0, p1, eps, KIND) + tilt)
+    gradient = tl.where(fixed, 0.0, f + sign * _slope(x * to_own, p0, p1, eps, FORM, FLOOR) + tilt)
     pull, _l, _h, held, projected = face(x, gradient, low, high, kink, KINK)
     norm = tl.sqrt(dot(projected, projected))
     change = 0.0 * tl.sum(f.to(tl.float64), axis=0)
-    if KIND != QUADRATIC:
+    if FORM != "quadratic":
         toward = sign * (-f - tilt)
-        x = tl.minimum(tl.maximum(sign * divisor * _start(x * to_own, toward, p0, eps, KIND), low), high)
+        x = tl.minimum(tl.maximum(sign * divisor * _start(x * to_own, toward, p0, eps, FORM, FLOOR, START), low), high)
         s = x - a
         Ks, turn = times(K, own, s, part, work, turn, b, k_row, B, ROWS, TILE, GROUP, HELD, PACK)
         products += 1
-        leap = c.to(tl.float64) * (_value(x * to_own, p0, KIND) - _value(a * to_own, p0, KIND)) + (tilt * s).to(
+        leap = c.to(tl.float64) * (_value(x * to_own, p0, FORM) - _value(a * to_own, p0, FORM)) + (tilt * s).to(
             tl.float64
         )
         change = _dot64(s, f + 0.5 * Ks) + tl.sum(tl.where(fixed, 0.0, leap), axis=0)
-        gradient = tl.where(fixed, 0.0, f + Ks + sign * _slope(x * to_own, p0, p1, eps, KIND) + tilt)
+        gradient = tl.where(fixed, 0.0, f + Ks + sign * _slope(x * to_own, p0, p1, eps, FORM, FLOOR) + tilt)
         pull, _l, _h, held, projected = face(x, gradient, low, high, kink, KINK)
         first = norm
         norm = tl.sqrt(dot(projected, projected))
@@ -214,12 +217,12 @@ def _solve_column(
     go = (broken == 0) & (norm > target)
     while go:
         u = x * to_own
-        h = tl.where(fixed, 1.0, _curvature(u, p0, eps, KIND) / divisor)
+        h = tl.where(fixed, 1.0, _curvature(u, p0, eps, FORM, FLOOR) / divisor)
         near_low, near_high = low, high
-        tolerance = 0.5 * target
-        if KIND == ENTROPY:
-            near_low, near_high = low + NEAR * (x - low), high - NEAR * (high - x)
-        if KIND != QUADRATIC:
+        tolerance = BOX_TOLERANCE * target
+        if FORM == "entropy":
+            near_low, near_high = low + BARRIER_SHARE * (x - low), high - BARRIER_SHARE * (high - x)
+        if FORM != "quadratic":
             near_low, near_high = tl.maximum(near_low, x - radius), tl.minimum(near_high, x + radius)
             tolerance = tl.maximum(tolerance, FORCING * norm)
         new, Kd, used, turn = minimise(
@@ -227,7 +230,7 @@ def _solve_column(
             1 / (diagonal + h), eps * largest, tiny, part, work, turn, b, k_row, KINK, B, ROWS, TILE, GROUP, HELD, PACK,
         )  # fmt: skip
         products += used
-        if KIND == QUADRATIC:  # the model is exact: what the search has let go is not looked for again
+        if FORM == "quadratic":  # the model is exact: what the search has let go is not looked for again
             least = (least * tl.maximum(1.0, used / patience)).to(least.dtype)
         d = tl.minimum(tl.maximum(new, low), high) - x
         bump = 0.0 * change
@@ -236,41 +239,43 @@ def _solve_column(
         promised = _dot64(d, gradient + 0.5 * (Kd + h * d)) + bump
         straight, square = _dot64(d, gradient), 0.5 * _dot64(d, Kd)
         wide = c.to(tl.float64)
-        bend = tl.sum(tl.where(fixed, 0.0, wide * _bend(u, d * to_own, p0, p1, eps, KIND)), axis=0)
+        bend = tl.sum(tl.where(fixed, 0.0, wide * _bend(u, d * to_own, p0, p1, eps, FORM, FLOOR)), axis=0)
         gain = straight + square + bend + bump
-        if KIND != QUADRATIC:
+        if FORM != "quadratic":
             kept = tl.where(promised < 0, gain / tl.where(promised < 0, promised, -1.0), 0.0)
             length = tl.max(tl.abs(d), axis=0)
-            touched = length >= 0.99 * radius
-            grown = tl.where((kept > GOOD) & touched, GROW * radius, radius)
-            radius = tl.where(kept < POOR, SHRINK * tl.minimum(radius, length), grown)
-            if kept < POOR:
+            touched = length >= BOUNDARY_SHARE * radius
+            grown = tl.where((kept > GOOD_RATIO) & touched, GROW * radius, radius)
+            radius = tl.where(kept < POOR_RATIO, SHRINK * tl.minimum(radius, length), grown)
+            if kept < POOR_RATIO:
                 best = kept * 0 + 1.0
                 share = kept * 0 + 1.0
                 for _ in range(HALVINGS):
                     share = share * 0.5
                     part_of = (d.to(tl.float64) * share).to(d.dtype)
-                    bend = tl.sum(tl.where(fixed, 0.0, wide * _bend(u, part_of * to_own, p0, p1, eps, KIND)), axis=0)
+                    bend = tl.sum(
+                        tl.where(fixed, 0.0, wide * _bend(u, part_of * to_own, p0, p1, eps, FORM, FLOOR)), axis=0
+                    )
                     shorter = share * straight + share * share * square + bend
                     best = tl.where(shorter < gain, share, best)
                     gain = tl.minimum(gain, shorter)
                 d = (d.to(tl.float64) * best).to(d.dtype)
                 Kd = (Kd.to(tl.float64) * best).to(Kd.dtype)
         noise = eps * dot(d, d) * largest * root
-        accept = (gain + noise < 0) & (gain <= ACCEPT * promised)
+        accept = (gain + noise < 0) & (gain <= ACCEPT_RATIO * promised)
         x = tl.where(accept, tl.minimum(tl.maximum(x + d, low), high), x)
         Ks = tl.where(accept, Ks + Kd, Ks)
         change = change + tl.where(accept, gain, 0.0)
-        gradient = tl.where(fixed, 0.0, f + Ks + sign * _slope(x * to_own, p0, p1, eps, KIND) + tilt)
+        gradient = tl.where(fixed, 0.0, f + Ks + sign * _slope(x * to_own, p0, p1, eps, FORM, FLOOR) + tilt)
         pull, _l, _h, held, projected = face(x, gradient, low, high, kink, KINK)
         norm = tl.sqrt(dot(projected, projected))
         s = x - a
         target = tl.maximum(least, eps * (base + tl.sqrt(dot(s, s)) * largest * root))
         hopeless = (promised >= 0) | (radius <= eps * tl.max(tl.abs(x), axis=0))
-        if KIND == QUADRATIC:
+        if FORM == "quadratic":
             hopeless = hopeless | (promised == promised)
         else:
-            hopeless = hopeless | (kept >= POOR)
+            hopeless = hopeless | (kept >= POOR_RATIO)
         stalled = stalled | ((accept == 0) & hopeless)
         count += 1
         go = (stalled == 0) & (norm > target) & (count < models)

@@ -8,6 +8,8 @@ program computes some rows, writes them to memory, and waits until all have.
 import triton
 import triton.language as tl
 
+from joker.ops import block_constants as constants
+
 WORDS = tl.constexpr(2)  # of 8 bytes for each value, of which float64 needs both
 HIGH, LOW = tl.constexpr(-(2**32)), tl.constexpr(2**32 - 1)  # halves of a word
 
@@ -22,7 +24,7 @@ def _waiting(words: int) -> str:
 
 
 ONE, TWO, FOUR = (tl.constexpr(_waiting(words)) for words in (1, 2, 4))
-SHORTER = tl.constexpr(0.25)  # of a conjugate step whose projection lost too much
+PROPORTION, SHORT_STEP = tl.constexpr(constants.PROPORTION), tl.constexpr(constants.SHORT_STEP)
 
 
 @triton.jit
@@ -184,7 +186,7 @@ def minimise(
     while go:
         pull, lower, upper, held, gradient = face(x, g, low, high, kink, KINK)
         scaled = gradient * inverse
-        freeing = all_pull - free_pull > free_pull
+        freeing = all_pull - free_pull > PROPORTION * PROPORTION * free_pull
         along = tl.where(fresh, 0.0, shared / curvature)
         p = tl.where(freeing, scaled, tl.where(held, 0.0, scaled - along * p))
         places, turn = begin(K, own, p, part, work, turn, b, k_row, B, ROWS, TILE, HELD)
@@ -211,8 +213,8 @@ def minimise(
             Kd = hear(places, d, turn, B, GROUP, PACK)
             products += 1
             better = dot(d, pull + 0.5 * (Kd + h * d)) <= change
-            if (better == 0) & (SHORTER * step > first):
-                new = tl.minimum(tl.maximum(x - SHORTER * step * p, lower), upper)
+            if (better == 0) & (SHORT_STEP * step > first):
+                new = tl.minimum(tl.maximum(x - SHORT_STEP * step * p, lower), upper)
                 d = new - x
                 Kd, turn = times(K, own, d, part, work, turn, b, k_row, B, ROWS, TILE, GROUP, HELD, PACK)
                 products += 1

@@ -9,7 +9,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-UNROLL = tl.constexpr(4)  # inputs at a time in the difference form
+from joker.ops import gram
+
+UNROLL = tl.constexpr(gram.UNROLL)
 
 
 @triton.jit

@@ -5,9 +5,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from joker.ops import structured
 from joker.ops.triton.cosine import cosine
 
-SIDE = tl.constexpr(64)  # a program works on SIDE² numbers: one transform of 4096, or several shorter ones
+SIDE = tl.constexpr(
+    structured.SHORTEST
+)  # a program works on SIDE² numbers: one transform of that order, or several shorter ones
 
 
 @triton.jit

@@ -30,8 +30,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-PROPORTION = 1.0  # held coordinates are released when their pull exceeds this share of the free one
-SHORTER = 0.25  # of a conjugate step whose projection lost too much
+from joker.ops.block_constants import PROPORTION, SHORT_STEP
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def _project(
     best, Kbest = face.clamp(torch.addcmul(x, first * onto, p, value=-1)), Kp * -first
     change = first * (0.5 * first * curvature - fall)
     left, extra = leaves, torch.zeros_like(leaves, dtype=torch.long)
-    for length in (1.0, SHORTER):
+    for length in (1.0, SHORT_STEP):
         trial = face.clamp(torch.addcmul(x, length * step, p, value=-1))
         d = trial - x
         Kd = d @ K
@@ -190,7 +189,7 @@ def _project(
         better = left & (trial_change <= change)
         best, Kbest = torch.where(better, trial, best), torch.where(better, Kd, Kbest)
         extra = extra + left.long()
-        left = left & ~better & (SHORTER * step > first)
+        left = left & ~better & (SHORT_STEP * step > first)
         if not bool(left.any()):
             break
     return Minimum(best, Kbest, extra, ~leaves)

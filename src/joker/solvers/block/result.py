@@ -1,33 +1,14 @@
-"""What the solve of a block comes to, column by column."""
+"""The result of a block solve, column by column."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 from torch import Tensor
 
+from joker.ops.block_constants import Outcome
 
-class Outcome(IntEnum):
-    """How the solve of one column of a block ended."""
-
-    CONVERGED = 0
-    LIMIT = 1
-    STALLED = 2
-    BROKEN = 3
-
-    @property
-    def sentence(self) -> str:
-        """The sentence a user reads."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    Outcome.CONVERGED: "The projected gradient reached the tolerance.",
-    Outcome.LIMIT: "The iterations allowed were used up before the tolerance was reached.",
-    Outcome.STALLED: "No step lowers the objective any more at this floating-point precision.",
-    Outcome.BROKEN: "The kernel, the predictions or the targets of the block are not finite.",
-}
+__all__ = ["BlockResult", "Outcome"]
 
 
 @dataclass(frozen=True)
@@ -38,4 +19,4 @@ class BlockResult:
     change: Tensor  # (t,) float64, change of the dual objective J, at most 0
     linear: Tensor  # (t,) float64, the change without ½ s·K s, where s is the step
     outcome: Tensor  # (t,) values of Outcome
-    products: Tensor  # (t,) products K v
+    products: Tensor  # (t,) matrix-vector products with K

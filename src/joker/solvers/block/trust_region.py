@@ -22,24 +22,30 @@ from torch import Tensor
 from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.ops import block_solve
+from joker.ops.block_constants import (
+    ACCEPT_RATIO,
+    BARRIER_SHARE,
+    BOUNDARY_SHARE,
+    BOX_TOLERANCE,
+    FORCING,
+    GOOD_RATIO,
+    GROW,
+    HALVINGS,
+    POOR_RATIO,
+    SHRINK,
+)
 from joker.solvers.block.admm import STEPS, Splitting
 from joker.solvers.block.box_cg import Box, Minimum, minimise
 from joker.solvers.block.cg import Between, Diagonal, Preconditioner, descend
 from joker.solvers.block.result import BlockResult, Outcome
 
-ACCEPT = 1e-4  # least share of the promised decrease that a step must keep
-POOR, GOOD = 0.5, 0.75  # shares below and above which the region shrinks and grows (Algorithm 1 of the paper)
-SHRINK, GROW = 0.25, 2.0
 DIRECT = 2  # Cholesky factors, above which a search over all columns at once is cheaper
-HALVINGS = 10  # of a step whose model was poor
-NEAR = 0.1  # share of the distance to a barrier that a step must leave
 FEW = 6  # products of each column that come before a factorisation, or more where few columns share its price:
 ALONE, SHARED, KINKED = 192, 96, 32  # of one, of several over the square of their number, and those with a kink
 MEASURED = 512  # rows of the block for which that holds; of more a factorisation costs as many times more products,
 # and a visit, of which there are fewer, may cost more
 CLAMPED = 0.1  # share of a model's decrease that a step clamped to the walls must keep
-WALLED, FREE = 0.5, 0.2  # shares of the target that a search may leave: without walls a smaller one costs little
-FORCING = 0.1  # share of the gradient that a search may leave where the model itself is inexact
+FREE = 0.2  # share of the target that a search without walls may leave: a smaller one costs little
 
 
 @dataclass(frozen=True)
@@ -155,10 +161,10 @@ class _Search:
         change = self._change(g, d, Kd)
         kept = torch.where(promised < 0, change / promised, 0.0)
         self._resize(kept, d.abs().amax(0))
-        if not self.loss.quadratic and bool((~self.done & ~(kept >= POOR)).any()):
+        if not self.loss.quadratic and bool((~self.done & ~(kept >= POOR_RATIO)).any()):
             change, d, Kd = self._shorten(g, d, Kd, change)
         noise = torch.finfo(g.dtype).eps * _dot(d, d) * self.K.diagonal().max() * len(d) ** 0.5  # rounding of d·Kd
-        accept = ~self.done & (change + noise < 0) & (change <= ACCEPT * promised)
+        accept = ~self.done & (change + noise < 0) & (change <= ACCEPT_RATIO * promised)
         self.x, self.Ks = (
             torch.where(accept, self._clamp(self.x + d), self.x),
             torch.where(accept, self.Ks + Kd, self.Ks),
@@ -167,7 +173,9 @@ class _Search:
         self.norm = self._gradient_norm()
         self._raise_target()
         # Where the model was good, what is refused is below the noise, and the next model would be the same.
-        hopeless = (promised >= 0) | (kept >= POOR) | (self.radius <= torch.finfo(g.dtype).eps * self.x.abs().amax(0))
+        hopeless = (
+            (promised >= 0) | (kept >= POOR_RATIO) | (self.radius <= torch.finfo(g.dtype).eps * self.x.abs().amax(0))
+        )
         self.stalled = self.stalled | (~self.done & ~accept & (hopeless | self.loss.quadratic))
         self.done = self.done | self.stalled | (self.norm <= self.target)
 
@@ -214,17 +222,17 @@ class _Search:
         return change, d * best, Kd * best
 
     def _resize(self, kept: Tensor, length: Tensor) -> None:
-        touched = length >= 0.99 * self.radius
+        touched = length >= BOUNDARY_SHARE * self.radius
         shrunk = SHRINK * torch.minimum(self.radius, length)
-        grown = torch.where((kept > GOOD) & touched, GROW * self.radius, self.radius)
-        self.radius = torch.where(kept < POOR, shrunk, grown)
+        grown = torch.where((kept > GOOD_RATIO) & touched, GROW * self.radius, self.radius)
+        self.radius = torch.where(kept < POOR_RATIO, shrunk, grown)
 
     def _direction(self, g: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """A step to the minimum of the model, or near it, and its product with K."""
         if self.factor is not None:
             return self._solve(self.factor, g)
         walled = self.loss.kink != 0 or not (self.loss.barrier or self.loss.unbounded)
-        tolerance = (WALLED if walled else FREE) * self.target
+        tolerance = (BOX_TOLERANCE if walled else FREE) * self.target
         if not self.loss.quadratic:
             tolerance = torch.maximum(tolerance, FORCING * self.norm)
         tolerance = torch.where(self.done, torch.inf, tolerance)
@@ -258,7 +266,7 @@ class _Search:
         """Where a step may end: in the box and the ball, and off a barrier."""
         low, high, x = self.low, self.high, self.x
         if self.loss.barrier:
-            low, high = low + NEAR * (x - low), high - NEAR * (high - x)
+            low, high = low + BARRIER_SHARE * (x - low), high - BARRIER_SHARE * (high - x)
         return Box(torch.maximum(low, x - self.radius), torch.minimum(high, x + self.radius), self.loss.kink)
 
     def _search(self, g: Tensor, h: Tensor, tolerance: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,49 @@
+"""Constants of the block solve, each defined once.
+
+The plain solver (:mod:`joker.solvers.block`) and the Triton kernel (:mod:`joker.ops.triton.block_solve`) both read them
+here, so that the two are the same algorithm.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+# The trust region. ρ is the actual decrease of the objective as a share of the decrease that the model predicts; the
+# ratios and the two factors are those of Algorithm 1 of the paper.
+ACCEPT_RATIO = 1e-4  # smallest ρ of a step that is accepted; the paper allows up to 1/4
+POOR_RATIO = 0.5  # smaller ρ: the region shrinks
+GOOD_RATIO = 0.75  # larger ρ: the region grows where the step reached its boundary
+SHRINK, GROW = 0.25, 2.0  # factors of the radius
+BOUNDARY_SHARE = 0.99  # a step of at least this share of the radius counts as one that reached the boundary
+HALVINGS = 10  # shorter steps that are tried along a step of poor ρ, each half as long as the one before
+BARRIER_SHARE = 0.1  # share of the distance to a barrier that every step leaves
+
+# The search of one model.
+BOX_TOLERANCE = 0.5  # share of the target for the gradient norm to which a search in a box is carried
+FORCING = 0.1  # share of the present gradient norm that is precise enough where the model itself is inexact
+
+# Conjugate gradients in a box.
+PROPORTION = 1.0  # held coordinates are released when their gradient exceeds this share of the free ones' (Dostál's Γ)
+SHORT_STEP = 0.25  # share of a conjugate step that is tried where projecting the whole step lost too much
+
+
+class Outcome(IntEnum):
+    """How the solve of one column of a block ended."""
+
+    CONVERGED = 0
+    LIMIT = 1
+    STALLED = 2
+    BROKEN = 3
+
+    @property
+    def sentence(self) -> str:
+        """The sentence a user reads."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Outcome.CONVERGED: "The projected gradient reached the tolerance.",
+    Outcome.LIMIT: "The iterations allowed were used up before the tolerance was reached.",
+    Outcome.STALLED: "No step lowers the objective any more at this floating-point precision.",
+    Outcome.BROKEN: "The kernel, the predictions or the targets of the block are not finite.",
+}
