@@ -39,8 +39,8 @@ from joker import kernels, losses
 from joker.kernels import bandwidth
 from joker.losses import Scaled
 from joker.solvers import BlockSolver
-from joker.solvers.block.admm import Splitting
-from joker.solvers.block.box_cg import Box, Face, Minimum
+from joker.solvers.block.admm import Admm
+from joker.solvers.block.box import Box, Face, Minimum
 
 SEED = 0
 SAMPLE = 10_000  # rows that the z-scores and the bandwidth are taken from; the blocks are its first rows
@@ -162,18 +162,18 @@ class Counted:
         return self.K.diagonal()
 
 
-class Charged(Splitting):
-    """A splitting whose inverse and steps count as products."""
+class ChargedAdmm(Admm):
+    """ADMM whose inverse and iterations count as products."""
 
     factorisation = 0  # in products
 
     def __init__(self, K: Counted) -> None:
         super().__init__(K.K)
-        self.counted = K
+        object.__setattr__(self, "counted", K)
         K.products += INVERSE * self.factorisation
 
     def approach(self, *problem: Any) -> Minimum:
-        """Count what the search reports; the products of the splitting itself are not made with ``Counted``."""
+        """Count what ADMM reports; its own products are not made with ``Counted``."""
         found = super().approach(*problem)
         self.counted.products += int(found.products)
         return found
@@ -201,8 +201,8 @@ def trace_joker(case: Case, cholesky: float) -> Trace:
         return gradient(box, x, g)
 
     hook = ("face", seen_by_face) if case.loss.quadratic else ("projected_gradient", seen_by_gradient)
-    charged = type("Charged", (Charged,), {"factorisation": round(cholesky)})
-    with mock.patch.object(Box, *hook), mock.patch("joker.solvers.block.trust_region.Splitting", charged):
+    charged = type("Charged", (ChargedAdmm,), {"factorisation": round(cholesky)})
+    with mock.patch.object(Box, *hook), mock.patch("joker.solvers.block.box_cg.Admm", charged):
         found = solver.solve(K, zero, zero, case.y, case.loss)  # type: ignore[arg-type]
     assert K.products - int(found.products) in (0, INVERSE * round(cholesky))
     return [(products, case.J(x)) for products, x in seen] + [(K.products, case.J(found.a))]

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joker.solvers.block.box_cg import Box, minimise
+from joker.solvers.block.box import Box
+from joker.solvers.block.box_cg import box_conjugate_gradients
 
 
 def objective(K, h, g, x0, kink, x):
@@ -53,8 +54,8 @@ def test_minimum_over_every_face(kink: float, rank: int, seed: int) -> None:
     g = rng.standard_normal(4)
     column = [torch.from_numpy(v)[:, None] for v in (h, g, x0)]
     box = Box(torch.from_numpy(low)[:, None], torch.from_numpy(high)[:, None], kink)
-    found = minimise(torch.from_numpy(K), *column, box, torch.tensor([1e-11]), 500)
-    x = found.x[:, 0].numpy()
+    found = box_conjugate_gradients(torch.from_numpy(K), *column, box, torch.tensor([1e-11]), 500)
+    x = found.a[:, 0].numpy()
     assert (x >= low).all()
     assert (x <= high).all()
     np.testing.assert_allclose(objective(K, h, g, x0, kink, x), every_face(K, h, g, x0, low, high, kink), atol=1e-8)
@@ -68,12 +69,12 @@ def test_columns_do_not_disturb_one_another() -> None:
     g = torch.randn(60, 3, generator=draw, dtype=torch.float64) * torch.tensor([1.0, 1e3, 1e-3])
     zero = torch.zeros(60, 3, dtype=torch.float64)
     box = Box(zero - 1, zero + 1)
-    together = minimise(K, h, g, zero, box, torch.full((3,), 1e-9), 2000)
+    together = box_conjugate_gradients(K, h, g, zero, box, torch.full((3,), 1e-9), 2000)
     for j in range(3):
-        alone = minimise(
+        alone = box_conjugate_gradients(
             K, h[:, [j]], g[:, [j]], zero[:, [j]], Box(box.low[:, [j]], box.high[:, [j]]), torch.tensor([1e-9]), 2000
         )
-        torch.testing.assert_close(together.x[:, [j]], alone.x, atol=1e-7, rtol=0)
+        torch.testing.assert_close(together.a[:, [j]], alone.a, atol=1e-7, rtol=0)
     assert len(set(together.products.tolist())) > 1, "each column counts its own products"
 
 
@@ -81,9 +82,9 @@ def test_a_finished_column_costs_nothing() -> None:
     K = torch.eye(5, dtype=torch.float64)
     g = torch.stack([torch.zeros(5), torch.ones(5)], dim=1).double()
     zero = torch.zeros_like(g)
-    found = minimise(K, zero, g, zero, Box(zero - 9, zero + 9), torch.tensor([1e-9, 1e-9]), 50)
+    found = box_conjugate_gradients(K, zero, g, zero, Box(zero - 9, zero + 9), torch.tensor([1e-9, 1e-9]), 50)
     assert found.products.tolist() == [0, 1]
-    assert found.x.tolist() == [[0.0, -1.0]] * 5
+    assert found.a.tolist() == [[0.0, -1.0]] * 5
 
 
 def test_limit_on_products_is_kept_and_the_objective_never_rises() -> None:
@@ -93,9 +94,9 @@ def test_limit_on_products_is_kept_and_the_objective_never_rises() -> None:
     zero = torch.zeros_like(g)
     values = []
     for limit in (1, 3, 10, 30, 100):
-        found = minimise(K, zero, g, zero, Box(zero, zero + 2), torch.tensor([0.0]), limit)
+        found = box_conjugate_gradients(K, zero, g, zero, Box(zero, zero + 2), torch.tensor([0.0]), limit)
         assert int(found.products) <= limit + 2  # a projection may need two more
-        values.append(float((found.x * (g + 0.5 * found.Ks)).sum()))
+        values.append(float((found.a * (g + 0.5 * found.Ks)).sum()))
     assert values == sorted(values, reverse=True)
     assert values[-1] < values[0] < 0
 
@@ -107,9 +108,9 @@ def test_beyond_its_patience_a_search_is_content_with_less_and_columns_below_it_
     h, zero = torch.tensor([1e-6, 10.0], dtype=torch.float64).expand(90, 2), torch.zeros_like(g)
     turn = torch.linalg.qr(torch.randn(90, 90, generator=draw, dtype=torch.float64)).Q
     task = (turn @ K @ turn.T, h, g, zero, Box(zero - 1e9, zero + 1e9), 1e-3 * g.norm(dim=0), 500)
-    exact, loose = minimise(*task), minimise(*task, 8)
+    exact, loose = box_conjugate_gradients(*task), box_conjugate_gradients(*task, 8)
     assert exact.products[1] <= 8 < loose.products[0] < exact.products[0]
-    assert torch.equal(loose.x[:, 1], exact.x[:, 1])
-    left = g + loose.Ks + h * loose.x
+    assert torch.equal(loose.a[:, 1], exact.a[:, 1])
+    left = g + loose.Ks + h * loose.a
     assert bool(loose.reached.all())
     assert left[:, 0].norm() <= loose.products[0] / 8 * 1e-3 * g[:, 0].norm()

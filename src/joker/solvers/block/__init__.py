@@ -1,1 +1,1 @@
-"""The solve of one block: a trust region, and the strategies that search inside it."""
+"""The solve of one block: a trust region, and the strategies that minimise its quadratic models."""

@@ -1,78 +1,85 @@
-r"""A few steps of operator splitting: a good point of a box problem, whatever its conditioning.
+r"""ADMM: a point near the minimum of a box problem, whatever its conditioning.
 
 For the problem of :mod:`joker.solvers.block.box_cg`,
 
-    g·s + ½ s·(K + diag h) s + kink (|x+s|₁ - |x|₁)   with   low ≤ x + s ≤ high,
+    g·s + ½ s·(K + diag h) s + kink (|a+s|₁ - |a|₁)   with   low ≤ a + s ≤ high,
 
-the step has two copies: p feels K alone, s the rest, which falls apart into coordinates. The
-alternating direction method of multipliers (S. Boyd et al., Found. Trends Mach. Learn. 3, 2011)
-draws them together,
+the step has two copies: p of the term with K, and s of the rest, which separates into coordinates. The alternating
+direction method of multipliers (S. Boyd et al., Found. Trends Mach. Learn. 3, 2011) makes them agree,
 
     p ← (K + ρI)⁻¹ (ρ (s - u) - g)
     v ← u + 1.6 p - 0.6 s
-    s ← the minimum over the box of  ½ h s² + kink |x+s| + ½ ρ (s - v)²,      u ← v - s,
+    s ← the minimum over the box of  ½ h s² + kink |a+s| + ½ ρ (s - v)²,      u ← v - s,
 
-and needs one inverse for all columns. Conjugate gradients begin anew at every wall, and without
-curvature creep along the small eigenvalues of K; here neither matters.
+and needs one inverse for all columns. Conjugate gradients restart at every wall, and without curvature h they
+converge slowly along the small eigenvalues of K; here neither matters.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
-from joker.solvers.block.box_cg import Box, Minimum
+from joker.solvers.block.box import Box, Minimum
 
-STEPS = 24
-RELAXATION = 1.6  # of p, as Boyd et al. advise
-LEAST = 1e-3  # of ρ, as a share of the mean of K's diagonal: what an inverse in float32 can bear
+STEPS = 24  # iterations of one call
+RELAXATION = 1.6  # weight of p, as Boyd et al. advise
+SMALLEST_RHO = 1e-3  # as a share of the mean of K's diagonal: with less, an inverse in float32 loses its accuracy
 
 
-class Splitting:
-    """The inverse for a kernel matrix, whose problems it then brings near their solution.
+@dataclass(frozen=True)
+class Admm:
+    """ADMM for the box problems of one kernel matrix."""
 
-    ρ is the geometric mean of the eigenvalues of K: half of them pull harder than the tie
-    between the two copies, half less. Every other row tells it well enough.
-    """
+    K: Tensor  # (b, b)
 
-    def __init__(self, K: Tensor) -> None:
-        self.K, scale = K, K.diagonal().mean()
-        pivots = _factor(K[::2, ::2], torch.finfo(K.dtype).eps * len(K) * scale).diagonal()
-        self.rho = torch.maximum((2 * pivots.log().mean()).exp().nan_to_num(nan=0.0), LEAST * scale)  # ()
-        self.inverse = torch.cholesky_inverse(_factor(K, self.rho))  # (b, b)
+    @cached_property
+    def rho(self) -> Tensor:  # ()
+        """The penalty ρ: the geometric mean of the eigenvalues of K, estimated from every second row.
+
+        So half of the eigenvalues are larger than the weight of the tie between the two copies, half are smaller.
+        """
+        scale = self.K.diagonal().mean()
+        pivots = _factor(self.K[::2, ::2], torch.finfo(self.K.dtype).eps * len(self.K) * scale).diagonal()
+        return torch.maximum((2 * pivots.log().mean()).exp().nan_to_num(nan=0.0), SMALLEST_RHO * scale)
+
+    @cached_property
+    def inverse(self) -> Tensor:  # (b, b)
+        """(K + ρI)⁻¹."""
+        return torch.cholesky_inverse(_factor(self.K, self.rho))
 
     def approach(
         self,
         h: Tensor,  # (b, t)
-        g: Tensor,  # (b, t) smooth gradient at x
-        x: Tensor,  # (b, t) inside the box
+        g: Tensor,  # (b, t) smooth gradient at a
+        a: Tensor,  # (b, t) inside the box
         box: Box,
-        done: Tensor,  # (t,) columns to leave alone
     ) -> Minimum:
-        """A point near the minimum, never worse than ``x``."""
-        h, g, x, box = h.T.contiguous(), g.T.contiguous(), x.T.contiguous(), box.T
-        rho, kept, low, high = self.rho, self.rho / (self.rho + h), box.low - x, box.high - x
-        threshold = box.kink / (rho + h)
-        s, u = torch.zeros_like(x), (box.face(x, g).gradient - g) / rho
+        """Return a point near the minimum, never worse than ``a``."""
+        h, g, a, box = h.T.contiguous(), g.T.contiguous(), a.T.contiguous(), box.T
+        rho, low, high = self.rho, box.low - a, box.high - a
+        kept, threshold = rho / (rho + h), box.kink / (rho + h)
+        s, u = torch.zeros_like(a), (box.face(a, g).gradient - g) / rho
         pull, inverse = g @ self.inverse, rho * self.inverse
         for _ in range(STEPS):
             p = torch.addmm(pull, s - u, inverse, beta=-1)
             v = torch.lerp(s, p, RELAXATION).add_(u)
             s = kept * v
             if box.kink:
-                s = s.add_(x)
-                s = s.sub_(torch.clamp(s, -threshold, threshold)).sub_(x)
+                s = s.add_(a)
+                s = s.sub_(torch.clamp(s, -threshold, threshold)).sub_(a)
             s = torch.clamp(s, low, high)
             u = v.sub_(s)
-        return self._better(s, h, g, x, box, done)
-
-    def _better(self, s: Tensor, h: Tensor, g: Tensor, x: Tensor, box: Box, done: Tensor) -> Minimum:
         Ks = s @ self.K
-        new = torch.clamp(x + s, box.low, box.high)
-        change = (s * (g + 0.5 * (Ks + h * s)) + box.kink * (new.abs() - x.abs())).sum(1, keepdim=True)
-        better = (change < 0) & ~done[:, None]
-        products = torch.where(done, 0, STEPS + 1)
-        return Minimum(torch.where(better, new, x).T, torch.where(better, Ks, 0.0).T, products, done)
+        new = box.clamp(a + s)
+        change = (s * (g + 0.5 * (Ks + h * s)) + box.kink * (new.abs() - a.abs())).sum(1, keepdim=True)
+        better = change < 0
+        products = torch.full_like(change[:, 0], STEPS + 1, dtype=torch.long)
+        a, Ks = torch.where(better, new, a), torch.where(better, Ks, 0.0)
+        return Minimum(a.T, Ks.T, products, torch.zeros_like(better[:, 0]))
 
 
 def _factor(K: Tensor, ridge: Tensor) -> Tensor:

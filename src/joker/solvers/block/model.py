@@ -1,0 +1,127 @@
+"""The problem of one block, its quadratic models, and what a strategy that minimises them is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from joker.losses import Loss
+from joker.ops.block_constants import BARRIER_SHARE
+from joker.solvers.block.box import Box
+
+
+@dataclass(frozen=True)
+class BlockProblem:
+    """Minimise J(a + s) - J(a) = f·s + ½ s·K s + Σ [ψ(a+s) - ψ(a)] over the box of the loss, each column on its own."""
+
+    K: Tensor  # (b, b)
+    f: Tensor  # (b, t) prediction at a
+    a: Tensor  # (b, t) first point, inside the box
+    y: Tensor  # (b, t)
+    loss: Loss
+    max_products: int  # matrix-vector products with K that a column may use in one search
+    patience: float  # products of one search above which its tolerance grows with their number
+
+    @cached_property
+    def box(self) -> Box:
+        """The box and the kink of the loss."""
+        return Box(*self.loss.box(self.y), self.loss.kink)
+
+    @cached_property
+    def fixed(self) -> Tensor:  # (b, t)
+        """Coordinates that cannot move: those of weight 0."""
+        return self.box.low >= self.box.high
+
+    def gradient(self, a: Tensor, Ks: Tensor) -> Tensor:  # (b, t)
+        """Gradient of the smooth part; 0 for fixed coordinates, where it may be infinite."""
+        return torch.where(self.fixed, 0.0, self.f + Ks + self.loss.psi_slope(self.y, a))
+
+    def curvature(self, a: Tensor) -> Tensor:  # (b, t)
+        """Second derivative of ψ; 1 for fixed coordinates."""
+        return torch.where(self.fixed, 1.0, self.loss.psi_curvature(self.y, a))
+
+    def change(self, a: Tensor, g: Tensor, d: Tensor, Kd: Tensor) -> Tensor:  # (t,)
+        """J(a + d) - J(a), where g is the gradient at a, by its exact expansion: no difference of two objectives."""
+        bend = torch.where(self.fixed, 0.0, self.loss.psi_bend(self.y, a, d)).sum(0)
+        return dot64(d, g + 0.5 * Kd) + bend + self.box.kink_change(a, d)
+
+    def gradient_rounding(self, s: Tensor) -> Tensor:  # (t,)
+        """Norm of the rounding error of f, y and K s, below which no gradient can be told from 0."""
+        s, f, y = (torch.linalg.vector_norm(v, dim=0) for v in (s, self.f, self.y))
+        size: Tensor = f + y + s * self._largest * len(self.K) ** 0.5
+        return torch.finfo(s.dtype).eps * size
+
+    def change_rounding(self, d: Tensor) -> Tensor:  # (t,)
+        """Rounding error of d·K d."""
+        size: Tensor = dot64(d, d) * self._largest * len(d) ** 0.5
+        return torch.finfo(d.dtype).eps * size
+
+    @cached_property
+    def _largest(self) -> Tensor:  # ()
+        """The largest entry of K."""
+        return self.K.diagonal().max()
+
+
+@dataclass(frozen=True)
+class Model:
+    """The change of J from a to a + d with ψ to second order: g·d + ½ d·(K + diag h) d + kink (|a+d|₁ - |a|₁)."""
+
+    problem: BlockProblem
+    a: Tensor  # (b, t)
+    g: Tensor  # (b, t) gradient of the smooth part
+    h: Tensor  # (b, t) second derivative of ψ
+    radius: Tensor  # (t,) of the trust region, in the maximum norm
+    tolerance: Tensor  # (t,) gradient norm at which a search may stop; infinite for columns that are done
+    done: Tensor  # (t,) columns that are not to move
+
+    def change(self, d: Tensor, Kd: Tensor) -> Tensor:  # (t,)
+        """The value of the model."""
+        return dot64(d, self.g + 0.5 * (Kd + self.h * d)) + self.problem.box.kink_change(self.a, d)
+
+    @cached_property
+    def region(self) -> Box:
+        """Where a step may end: in the box and the trust region, and off a barrier."""
+        low, high, a = self.problem.box.low, self.problem.box.high, self.a
+        if self.problem.loss.barrier:
+            low, high = low + BARRIER_SHARE * (a - low), high - BARRIER_SHARE * (high - a)
+        return Box(torch.maximum(low, a - self.radius), torch.minimum(high, a + self.radius), self.problem.box.kink)
+
+
+@dataclass(frozen=True)
+class TrialStep:
+    """The step that a strategy proposes."""
+
+    d: Tensor  # (b, t)
+    Kd: Tensor  # (b, t)
+    products: Tensor  # (t,) matrix-vector products with K that each column used
+    slack: Tensor | float = 1.0  # (t,) factor by which the search relaxed its tolerance
+
+
+@dataclass(frozen=True)
+class Strategy(ABC):
+    """A way to minimise the models of one block; what several models share is computed once, when it is needed.
+
+    To add a strategy, derive a class and put it into :data:`joker.solvers.block.strategies.STRATEGIES`.
+    """
+
+    problem: BlockProblem
+    tolerance_share: ClassVar[float]  # ``Model.tolerance`` as a share of the norm that the trust region is to reach
+
+    @staticmethod
+    @abstractmethod
+    def suits(problem: BlockProblem) -> bool:
+        """Whether the loss is of the kind that this strategy needs."""
+
+    @abstractmethod
+    def step(self, model: Model) -> TrialStep:
+        """Return the minimum of the model, or a point near it."""
+
+
+def dot64(u: Tensor, v: Tensor) -> Tensor:  # (t,)
+    """Inner product of each column, in float64."""
+    return (u.double() * v.double()).sum(0)
