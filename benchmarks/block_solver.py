@@ -1,19 +1,19 @@
-"""How many products K v one block takes: joker's block solver against the paper's, for every loss.
+"""Matrix-vector products K v of one block solve: joker's block solver against the paper's, for every loss.
 
     python benchmarks/block_solver.py            # about five minutes on one core
-    python benchmarks/block_solver.py --plot     # draw again from the results that are there
+    python benchmarks/block_solver.py --plot     # draw the stored results again
 
 Blocks of 512 rows in float64: covtype (class 2 against the rest) for classification losses, kin40k for the others,
 inputs z-scored, bandwidth the median distance. Both solvers start at 0 and count every product of the
-kernel matrix with a vector. The measure is (J(x) - J*) / (J(0) - J*). J* comes from joker's own solver at a tolerance
+kernel matrix with a vector. The measure is (J(a) - J*) / (J(0) - J*). J* comes from joker's own solver at a tolerance
 of 1e-12, and the duality gap, which needs no solver, certifies it.
 
-A Cholesky factorisation (the squared loss) is charged at what it costs in products, measured in the same run; so is
-the inverse of a splitting, at three factorisations, and each of its steps at a product.
+A Cholesky factorisation (the squared loss) counts as many products as take the same time, measured in the same run;
+the inverse of ADMM counts three factorisations, and each of its iterations one product.
 
 The twin is run in three readings (paper_twin.py): as printed, without the missing line ``r2old <- r2new``; with it;
-and with it and at most 10 iterations of conjugate gradients. It is compared at the best point it has
-met so far, by the better of the two mended readings.
+and with it and at most 10 iterations of conjugate gradients. It is compared at its best point so far,
+by the better of the two mended readings.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from joker.losses import Scaled
 from joker.solvers import BlockSolver
 from joker.solvers.block.admm import Admm
 from joker.solvers.block.box import Box, Face, Minimum
+from joker.solvers.block.model import BlockProblem
 
 SEED = 0
 SAMPLE = 10_000  # rows that the z-scores and the bandwidth are taken from; the blocks are its first rows
@@ -57,12 +58,12 @@ NOTES = {
 RADII = (0.1, 0.3, 1.0)  # for the headline the twin may choose among these, by hindsight
 HEADLINE = ("squared_hinge", 32.0, 1e-3)  # loss, c and level
 EXPECTED_RATIO = 10
-INVERSE = 3  # factorisations: twice the work of one for the inverse, and its own
+INVERSE = 3  # factorisations that one inverse counts: its own, and twice the work of one for the inversion
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run."""
+    """The cases of a run."""
 
     rows: int = 512
     c: tuple[float, ...] = (1.0, 32.0, 128.0)
@@ -85,14 +86,14 @@ class Case:
     y: Tensor  # (b, 1)
     loss: Scaled
 
-    def J(self, x: Tensor) -> float:
+    def J(self, a: Tensor) -> float:
         """The dual objective, from its definition."""
-        return float(0.5 * (x * (self.K @ x)).sum() + self.loss.psi(self.y, x).sum())
+        return float(0.5 * (a * (self.K @ a)).sum() + self.loss.psi(self.y, a).sum())
 
-    def relative_gap(self, x: Tensor) -> float:
+    def relative_gap(self, a: Tensor) -> float:
         """(P + J) / max(|P|, |J|)."""
-        f, J = self.K @ x, self.J(x)
-        P = float(0.5 * (x * f).sum() + self.loss.value(self.y, f).sum())
+        f, J = self.K @ a, self.J(a)
+        P = float(0.5 * (a * f).sum() + self.loss.value(self.y, f).sum())
         return (P + J) / max(abs(P), abs(J))
 
 
@@ -128,12 +129,12 @@ def make_case(loss: str, kernel: str, c: float, plan: Plan, block: int = 0) -> C
 
 
 def optimum(case: Case) -> tuple[float, float]:
-    """J* and the relative gap that certifies it; solved anew from where it stands until neither moves."""
-    x, best = torch.zeros_like(case.y), (0.0, float("inf"))
+    """J* and the relative gap that certifies it; solved again from the last point until neither changes."""
+    a, best = torch.zeros_like(case.y), (0.0, float("inf"))
     solver = BlockSolver(tol=1e-12, max_products=2_000, max_models=100, patience=math.inf)
     for _ in range(10):
-        x = solver.solve(case.K, case.K @ x, x, case.y, case.loss).a
-        now = case.J(x), case.relative_gap(x)
+        a = solver.solve(case.K, case.K @ a, a, case.y, case.loss).a
+        now = case.J(a), case.relative_gap(a)
         if now[1] <= 1e-12 or now[0] >= best[0]:
             return now
         best = now
@@ -158,7 +159,7 @@ class Counted:
         return len(self.K)
 
     def diagonal(self) -> Tensor:
-        """That of the matrix."""
+        """The diagonal of the matrix."""
         return self.K.diagonal()
 
 
@@ -180,37 +181,38 @@ class ChargedAdmm(Admm):
 
 
 def trace_joker(case: Case, cholesky: float) -> Trace:
-    """Every point that joker's solver could have returned, had it been stopped there.
+    """Every point that joker's solver would have returned if it had been stopped there.
 
-    The settings are the defaults, but for a tolerance that lets it go on. Where the quadratic model is
-    exact, each iteration of a search is such a point; else only the ends of accepted searches are.
+    The settings are the defaults, with a smaller tolerance. Where the quadratic model is exact, each
+    iteration of a search is such a point; else only the ends of accepted searches are.
     """
     zero, K = torch.zeros_like(case.y), Counted(case.K)
     solver, seen = BlockSolver(tol=1e-8, max_models=100, patience=math.inf), [(0, zero)]
     if case.loss.quadratic and case.loss.unbounded:
         found = solver.solve(case.K, zero, zero, case.y, case.loss)
         return [(0, 0.0), (round(cholesky) + int(found.products), case.J(found.a))]
-    face, gradient = Box.face, Box.projected_gradient
+    face, gradient = Box.face, BlockProblem.gradient
 
-    def seen_by_face(box: Box, x: Tensor, g: Tensor) -> Face:
-        seen.append((K.products, x.reshape(-1, 1)))
-        return face(box, x, g)
+    def seen_by_face(box: Box, a: Tensor, g: Tensor) -> Face:
+        seen.append((K.products, a.reshape(-1, 1)))
+        return face(box, a, g)
 
-    def seen_by_gradient(box: Box, x: Tensor, g: Tensor) -> Tensor:
-        seen.append((K.products, x))
-        return gradient(box, x, g)
+    def seen_by_gradient(problem: BlockProblem, a: Tensor, Ks: Tensor) -> Tensor:
+        seen.append((K.products, a))
+        return gradient(problem, a, Ks)
 
-    hook = ("face", seen_by_face) if case.loss.quadratic else ("projected_gradient", seen_by_gradient)
+    quadratic = case.loss.quadratic
+    hook = (Box, "face", seen_by_face) if quadratic else (BlockProblem, "gradient", seen_by_gradient)
     charged = type("Charged", (ChargedAdmm,), {"factorisation": round(cholesky)})
-    with mock.patch.object(Box, *hook), mock.patch("joker.solvers.block.box_cg.Admm", charged):
+    with mock.patch.object(*hook), mock.patch("joker.solvers.block.box_cg.Admm", charged):
         found = solver.solve(K, zero, zero, case.y, case.loss)  # type: ignore[arg-type]
     assert K.products - int(found.products) in (0, INVERSE * round(cholesky))
-    return [(products, case.J(x)) for products, x in seen] + [(K.products, case.J(found.a))]
+    return [(products, case.J(a)) for products, a in seen] + [(K.products, case.J(found.a))]
 
 
 @dataclass(frozen=True)
 class TwinRun:
-    """The course of the twin."""
+    """One run of the twin."""
 
     trace: Trace
     rises: int  # accepted steps that raised the objective
@@ -218,9 +220,9 @@ class TwinRun:
 
 
 def run_twin(case: Case, reading: paper_twin.Reading, limit: int, enough: float) -> TwinRun:
-    """Run the twin until its objective is ``enough``, it is stuck, or its products are used up.
+    """Run the twin until its objective is ``enough``, it no longer moves, or its products are used up.
 
-    As with joker, a point inside a search counts where the quadratic model is exact (or taken to be, with a kink).
+    As with joker, a point inside a search counts where the quadratic model is exact (or assumed exact, with a kink).
     """
     zero = torch.zeros_like(case.y)
     problem = paper_twin.Subproblem(case.K, zero, zero, case.y, case.loss)
@@ -238,7 +240,7 @@ def run_twin(case: Case, reading: paper_twin.Reading, limit: int, enough: float)
 
 
 def reached(trace: Trace, best: float) -> dict[str, int | None]:
-    """Products after which each level of suboptimality is first met."""
+    """The number of products after which each level of suboptimality is first reached."""
     return {
         f"{level:g}": next((products for products, J in trace if J - best <= level * -best), None) for level in LEVELS
     }
@@ -327,9 +329,9 @@ def smallest(values: Iterator[int | None]) -> int | None:
 
 
 def headline(plan: Plan, cholesky: float) -> list[dict[str, Any]]:
-    """The claim, on several blocks, the twin with the best radius for each."""
+    """The headline claim on several blocks, the twin with its best radius for each."""
     loss, c, level = HEADLINE
-    found = []
+    rows = []
     for kernel in plan.kernels:
         for block in range(plan.blocks):
             case = make_case(loss, kernel, c, plan, block)
@@ -340,9 +342,9 @@ def headline(plan: Plan, cholesky: float) -> list[dict[str, Any]]:
             twin = smallest(reached(run, best)[f"{level:g}"] for run in runs)
             joker = reached(trace_joker(case, cholesky), best)[f"{level:g}"]
             assert joker is not None
-            found.append({"kernel": kernel, "block": block, "joker": joker, "twin": twin})
-            found[-1]["ratio"] = (twin or plan.limit) / joker
-    return found
+            rows.append({"kernel": kernel, "block": block, "joker": joker, "twin": twin})
+            rows[-1]["ratio"] = (twin or plan.limit) / joker
+    return rows
 
 
 def show(results: dict[str, Any]) -> None:
@@ -384,7 +386,7 @@ def _ratio(case: dict[str, Any], level: str, limit: int) -> str:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """Small multiples: one panel a loss and kernel, a shade for each c."""
+    """Draw one panel for each loss and kernel, with a shade for each c."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -425,7 +427,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run, write, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a small run on generated data, to show that it works")
-    parser.add_argument("--plot", action="store_true", help="print and draw the results that are there")
+    parser.add_argument("--plot", action="store_true", help="print and draw the stored results")
     parser.add_argument("--out", type=Path, default=common.RESULTS, help="folder of the results")
     options = parser.parse_args(arguments)
     path = options.out / "block_solver.json"

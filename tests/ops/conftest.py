@@ -1,4 +1,4 @@
-"""Fused kernels run on the card where there is one, and elsewhere in Triton's interpreter, which needs none."""
+"""Fused kernels run on the GPU where there is one, and elsewhere in Triton's interpreter on the CPU."""
 
 import os
 from importlib.util import find_spec
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-ON_CARD = torch.cuda.is_available()
+ON_GPU = torch.cuda.is_available()
 HAS_TRITON = find_spec("triton") is not None
-if HAS_TRITON and not ON_CARD:
+if HAS_TRITON and not ON_GPU:
     os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined, so before any is imported
 
     from triton.runtime import interpreter
@@ -19,7 +19,7 @@ if HAS_TRITON and not ON_CARD:
             return isinstance(value, int)
 
     class _Int(metaclass=_AnyInt):
-        """What the interpreter takes int() to be: of an array with one entry, which NumPy 2.4 refuses."""
+        """The int() of the interpreter, also for an array with one entry, which NumPy 2.4 refuses."""
 
         def __new__(cls, value):
             return int(np.asarray(value).item())
@@ -30,7 +30,7 @@ INTERPRETED = pytest.param(
     "cpu",
     marks=[
         pytest.mark.skipif(not HAS_TRITON, reason="needs Triton, which is not installed"),
-        pytest.mark.skipif(ON_CARD, reason="the same comparison runs on the card"),
+        pytest.mark.skipif(ON_GPU, reason="the same comparison runs on the GPU"),
     ],
 )
 

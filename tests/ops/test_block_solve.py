@@ -1,4 +1,4 @@
-"""The block solve as one kernel against its plain twin, here through Triton's interpreter and on a card as it is."""
+"""The block solve as one kernel against the plain solver, in Triton's interpreter and on a GPU."""
 
 import ast
 import os
@@ -80,7 +80,7 @@ def test_a_loss_that_kernels_do_not_know_has_no_form() -> None:
 @pytest.mark.parametrize("b", [1, 16, 511, 512, 513, 2048, 4096])
 @pytest.mark.parametrize("t", [1, 2, 15, 100, 1000])
 def test_groups_share_the_programs_that_run_together(b: int, t: int) -> None:
-    shape = block_solve.layout(b, t, multiprocessors=132)
+    shape = block_solve.launch_shape(b, t, multiprocessors=132)
     assert shape.group * shape.lanes <= shape.programs
     assert shape.group * shape.rows == shape.width >= b
     assert shape.lanes <= t
@@ -88,7 +88,7 @@ def test_groups_share_the_programs_that_run_together(b: int, t: int) -> None:
 
 @pytest.mark.parametrize("name", ["block_solve", "box_cg"])
 def test_the_kernel_takes_its_constants_from_the_plain_solver(name: str) -> None:
-    """A number that is typed in a kernel as well could come to differ from that of its plain twin."""
+    """A number that is typed in a kernel as well could come to differ from that of the plain solver."""
     source = Path(block_solve.__file__).with_name("triton") / f"{name}.py"
     functions = [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)]
     numbers = {node.value for f in functions for node in ast.walk(f) if isinstance(node, ast.Constant)}
@@ -108,7 +108,7 @@ def solve(loss, patience, tol=1e-6):
     K, f, a, problem = block(loss, 11, [0.05, 2.0][: 1 + loss.quadratic], torch.float64)
     y, scaled = problem.take(slice(None))
     c = scaled.unscaled[1].expand_as(a)
-    solver = BlockSolver(tol=tol, patience=patience)  # the two may come to the solution from different sides
+    solver = BlockSolver(tol=tol, patience=patience)  # the two may approach the solution differently
     limits = (solver.tol, solver.max_products, solver.max_models, solver.patience)
     found = BlockResult(*block_solve.solve(K, f, a, y.expand_as(a), c, problem.dual, *limits))
     return found, solver.solve(K, f, a, y, scaled)
@@ -124,7 +124,7 @@ print("same")
 """
 
 
-def test_the_kernel_is_its_twin_in_the_interpreter() -> None:
+def test_the_kernel_equals_the_plain_solver_in_the_interpreter() -> None:
     pytest.importorskip("triton", reason="triton is not installed")
     code = INTERPRETED.format(path=[path for path in sys.path if path])
     run = subprocess.run(
@@ -140,7 +140,7 @@ def test_the_kernel_is_its_twin_in_the_interpreter() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(("b", "t"), [(512, 1), (511, 3), (1024, 1), (126, 2), (37, 15)])
-def test_the_kernel_is_its_twin_on_a_card(name: str, b: int, t: int) -> None:
+def test_the_kernel_equals_the_plain_solver_on_a_gpu(name: str, b: int, t: int) -> None:
     K, f, a, problem = block(LOSSES[name], b, [2.0**-k for k in range(t)], torch.float32)
     y, scaled = problem.take(slice(None))
     twin = SOLVER.solve(K, f, a, y, scaled)
@@ -155,7 +155,7 @@ def test_the_kernel_is_its_twin_on_a_card(name: str, b: int, t: int) -> None:
 
 @pytest.mark.gpu
 def test_every_exchange_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton makes a wait twice where its result is needed in two layouts; a product then takes half as long again."""
+    """Triton duplicates a wait whose result is needed in two layouts; a product then takes 1.5 times as long."""
     from joker.ops.triton import block_solve as fused
 
     kernel, launched = fused.solve_block, []
@@ -167,7 +167,7 @@ def test_every_exchange_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(fused, "solve_block", Spy())
     K, f, a, problem = block(LOSSES["squared_hinge"], 500, [2.0**k for k in range(15)], torch.float32)
     problem = Problem(problem.loss, make_targets(problem.targets.y[:, 0].cuda(), problem.targets.lam.cuda()))
-    y, scaled = problem.take(torch.arange(500, device="cuda"))  # one column for all: its rows lie side by side
+    y, scaled = problem.take(torch.arange(500, device="cuda"))  # one column for all: its rows are adjacent
     SOLVER.solve(K.cuda(), f.cuda(), a.cuda(), y, scaled, problem.dual)
     waits = launched[0].asm["ttgir"].count("tt.elementwise_inline_asm")
     assert waits == 3  # a product, that of a projected step, and that of a shorter one

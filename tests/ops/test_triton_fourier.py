@@ -6,7 +6,7 @@ import torch
 from joker.ops import fourier
 
 UNIT = 2.0**-24
-# Beyond one tile of 32 × 128, and beyond the 32 inputs it takes at a time. On a card they share what is compiled.
+# More than one tile of 32 × 128, and more than the 32 inputs of a tile. A GPU compiles one kernel for both.
 SHAPES = [(33, 20, 130), (2, 40, 3)]
 
 

@@ -52,7 +52,7 @@ def test_the_distance_itself(draw):
     assert distance.diagonal()[:5].abs().max() == 0
 
 
-# A card compiles each of them: the profiles that differ from another in one line are left to the interpreter.
+# A GPU compiles each of them: profiles that differ from another in one line are tested in the interpreter only.
 PRODUCTS = [
     ("exponential", 1, {}),
     ("exponential", 3, {}),

@@ -1,4 +1,4 @@
-"""Maps and kernels that a card would run fused, with the fused kernels in Triton's interpreter."""
+"""Maps and kernels that are fused on a GPU, with the fused kernels in Triton's interpreter."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ FUSED = ["gaussian", "cauchy", "matern12", "matern32", "matern52", "laplacian"]
 
 @pytest.fixture
 def fused(device, monkeypatch):
-    """Take the card's way; on a card it is taken anyhow."""
+    """Use the fused kernels on the CPU too, as on a GPU."""
     if device == "cpu":
         for module in (fourier, gram, structured):
             monkeypatch.setattr(module, "fuses", lambda *tensors: all(t.dtype == torch.float32 for t in tensors))

@@ -35,7 +35,7 @@ def test_the_plain_form_writes_the_same(draw):
 
 
 @pytest.mark.gpu
-def test_the_card_takes_the_fused_form():
+def test_the_gpu_uses_the_fused_form():
     signs = torch.ones(1, 3, 64, device="cuda")
     assert structured.structured_fused(signs)
     assert not structured.structured_fused(signs.double())

@@ -1,4 +1,4 @@
-"""How a sum is divided among programs, and which tensors are theirs."""
+"""How a sum is divided among programs, and which tensors are fused."""
 
 from importlib.util import find_spec
 
@@ -25,7 +25,7 @@ def test_shares_cover_the_sum_once(length, step, n, tile, t):
     assert (parts > 1) * parts * n * t + n * t <= sum_numbers(n, t)
 
 
-def test_few_rows_fill_the_card_and_many_are_not_split():
+def test_few_rows_fill_the_gpu_and_many_are_not_split():
     assert shares(100_000, 64, 512, 8, 1)[0] > 100
     assert shares(100_000, 64, 10**6, 15_625, 1)[0] == 1
 
@@ -36,7 +36,7 @@ def test_the_cpu_and_float64_are_left_to_torch():
 
 
 @pytest.mark.gpu
-def test_the_card_takes_float32_alone():
+def test_only_float32_is_fused():
     x = torch.zeros(2, device="cuda")
     assert fuses(x, x)
     assert not fuses(x, x.double())
@@ -51,7 +51,7 @@ def test_the_probe_runs(device):
 @pytest.mark.parametrize(
     "error", [ModuleNotFoundError("No module named 'triton'"), RuntimeError("no C compiler\nat all"), OSError()]
 )
-def test_a_card_without_a_compiler_is_told_of_once(error, monkeypatch):
+def test_a_missing_compiler_is_warned_of_once(error, monkeypatch):
     def fail(device):
         raise error
 
@@ -64,7 +64,7 @@ def test_a_card_without_a_compiler_is_told_of_once(error, monkeypatch):
     assert probe(torch.device("cuda"))
 
 
-def test_an_old_card_is_left_to_torch(monkeypatch):
+def test_an_old_gpu_is_left_to_torch(monkeypatch):
     monkeypatch.setattr(triton_support, "capability", lambda device: (7, 5))
     assert not has_triton.__wrapped__(torch.device("cuda"))
 
@@ -80,7 +80,7 @@ def test_round_up():
     assert [round_up(n, 4) for n in (0, 1, 4, 5)] == [0, 4, 4, 8]
 
 
-def test_triton_wakes_beside_other_work_and_fails_in_silence(monkeypatch):
+def test_triton_is_loaded_during_other_work_and_fails_silently(monkeypatch):
     called = []
 
     def fail(device):

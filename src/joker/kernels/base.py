@@ -13,7 +13,7 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.ops.gram import add_product
-from joker.ops.rows import Rows
+from joker.ops.rows import SliceableRows
 
 
 def check_bandwidth(bandwidth: object) -> float:
@@ -102,8 +102,8 @@ class Kernel(ABC):
 
     def add_product(
         self,
-        x: Rows,  # (n, d)
-        z: Rows,  # (k, d)
+        x: SliceableRows,  # (n, d)
+        z: SliceableRows,  # (k, d)
         v: Tensor,  # (k, t)
         out: Tensor,  # (n, t)
         budget: int,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from joker.errors import BudgetTooSmall
 from joker.kernels.base import Kernel
-from joker.ops.rows import Rows
+from joker.ops.rows import SliceableRows
 from joker.runtime import DEFAULT_BUDGET, format_bytes
 
 LONGEST = 1_024  # side of a tile on the CPU: a longer one leaves the cache, and takes up to twice the time
@@ -16,8 +16,8 @@ LONGEST = 1_024  # side of a tile on the CPU: a longer one leaves the cache, and
 
 def matvec(
     kernel: Kernel,
-    x: Rows,  # (n, d)
-    z: Rows,  # (k, d)
+    x: SliceableRows,  # (n, d)
+    z: SliceableRows,  # (k, d)
     v: Tensor,  # (k, t)
     budget: int = DEFAULT_BUDGET,
     *,
@@ -32,7 +32,7 @@ def matvec(
     ----------
     kernel : Kernel
         The kernel k.
-    x, z : Tensor or Rows
+    x, z : Tensor or SliceableRows
         The rows and the columns of the kernel matrix. A run of each is read at a time.
     v : Tensor
         What the matrix is multiplied by.
@@ -67,8 +67,8 @@ def matvec(
 
 def tile_shape(
     kernel: Kernel,
-    x: Rows,  # (n, d)
-    z: Rows,  # (k, d)
+    x: SliceableRows,  # (n, d)
+    z: SliceableRows,  # (k, d)
     budget: int,
     row_bytes: tuple[int, int] = (0, 0),
 ) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from torch import Tensor
 
 from joker.kernels.base import Kernel
-from joker.ops.rows import Rows
+from joker.ops.rows import SliceableRows
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class WithConstant(Kernel):
 
     def add_product(
         self,
-        x: Rows,  # (n, d)
-        z: Rows,  # (k, d)
+        x: SliceableRows,  # (n, d)
+        z: SliceableRows,  # (k, d)
         v: Tensor,  # (k, t)
         out: Tensor,  # (n, t)
         budget: int,

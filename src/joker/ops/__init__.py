@@ -1,1 +1,1 @@
-"""Device operations, each with a plain torch form."""
+"""Device operations, each with a form in plain torch."""

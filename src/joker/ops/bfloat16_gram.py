@@ -1,23 +1,23 @@
-"""ΨΨᵀ on tensor cores, where its last digits do not matter."""
+"""ΨΨᵀ in bfloat16 on tensor cores, where its last digits do not matter."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-WIDE = 4_096  # features from which on the roundings of single features average out
+MIN_FEATURES = 4_096  # with at least as many, the rounding errors of single features average out
 
 
 def rounds(dtype: torch.dtype, device: torch.device, m: int) -> bool:
-    """Whether the product of m features gains from low precision."""
-    return device.type == "cuda" and dtype == torch.float32 and m >= WIDE
+    """Whether the product of m features is computed from features that are rounded to bfloat16."""
+    return device.type == "cuda" and dtype == torch.float32 and m >= MIN_FEATURES
 
 
 def low_gram(
     low: Tensor,  # (b', m)
     b: int,
 ) -> Tensor:  # (b, b)
-    """Return ΨΨᵀ of the first b rows of features in bfloat16, added up in float32.
+    """Return ΨΨᵀ of the first b rows of features in bfloat16, summed in float32.
 
     The error of an entry is that of m independent roundings of 2⁻⁹, so about 2⁻⁹/√m of the largest
     entry; and the matrix is that of rounded features, so it stays positive semidefinite.

@@ -10,17 +10,17 @@ from enum import IntEnum
 
 # The trust region. ρ is the actual decrease of the objective as a share of the decrease that the model predicts; the
 # ratios and the two factors are those of Algorithm 1 of the paper.
-ACCEPT_RATIO = 1e-4  # smallest ρ of a step that is accepted; the paper allows up to 1/4
-POOR_RATIO = 0.5  # smaller ρ: the region shrinks
-GOOD_RATIO = 0.75  # larger ρ: the region grows where the step reached its boundary
+ACCEPT_RATIO = 1e-4  # smallest ρ of a step that is accepted; the paper allows 0 to 1/4
+POOR_RATIO = 0.5  # the region shrinks where ρ is smaller
+GOOD_RATIO = 0.75  # the region grows where ρ is larger and the step reached its boundary
 SHRINK, GROW = 0.25, 2.0  # factors of the radius
 BOUNDARY_SHARE = 0.99  # a step of at least this share of the radius counts as one that reached the boundary
 HALVINGS = 10  # shorter steps that are tried along a step of poor ρ, each half as long as the one before
 BARRIER_SHARE = 0.1  # share of the distance to a barrier that every step leaves
 
 # The search of one model.
-BOX_TOLERANCE = 0.5  # share of the target for the gradient norm to which a search in a box is carried
-FORCING = 0.1  # share of the present gradient norm that is precise enough where the model itself is inexact
+BOX_TOLERANCE = 0.5  # a search in a box ends at this share of the gradient norm that the trust region is to reach
+FORCING = 0.1  # where the model is inexact, it ends already at this share of the present gradient norm
 
 # Conjugate gradients in a box.
 PROPORTION = 1.0  # held coordinates are released when their gradient exceeds this share of the free ones' (Dostál's Γ)

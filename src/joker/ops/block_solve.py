@@ -1,4 +1,4 @@
-"""The block solve as one device kernel; its plain twin is :class:`joker.solvers.block.trust_region.BlockSolver`."""
+"""The block solve as one GPU kernel; the same in plain torch is :mod:`joker.solvers.block.trust_region`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from joker.ops.triton_support import has_triton
+from joker.ops.triton_support import ALIGNMENT, has_triton
 from joker.runtime import multiprocessors, on_device
 
-TILE = 8  # rows of K that a program multiplies at once, and the fewest it is given
+ROW_TILE = 8  # rows of K that a program multiplies at once, and the fewest that it is given
 REGISTERS = 65_536  # of a multiprocessor, for all programs that run on it
-HELD, THREADS = 128, 32  # entries of K that a thread may keep, threads of a warp
-FEW = 16  # columns: of 512 rows, programs of four warps then hold all of K in their registers
-ALIGNED = 16  # numbers from one row of K to the next are a multiple of it
-LARGEST = 4_096  # rows of a block: a program holds some vectors of this length in registers
+MOST_REGISTERS = 255  # of a thread: the limit of the hardware
+WARP = 32  # threads
+K_REGISTERS = 128  # entries of K that a thread may keep in registers
+FEW_COLUMNS = 16  # with at most as many columns of 512 rows, programs of four warps keep all of K in registers
+LARGEST_BLOCK = 4_096  # rows: a program holds some vectors of this length in registers
 
 
 @dataclass(frozen=True)
 class Dual:
-    """The conjugate of a loss, in a form the kernel knows.
+    """The conjugate of a loss, in a form that the kernel knows.
 
     ``form`` is ``"quadratic"`` (½ p0 u² + p1 u), ``"entropy"`` (u log u + (1 − u) log(1 − u)) or ``"power"``
     (|u|^p0 / p0); ``parameters`` has p0, p1, both ends of the box and the kink for each column. ``floor`` and
@@ -36,59 +37,54 @@ class Dual:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How columns are shared among programs: ``lanes`` groups of ``group`` programs, with ``rows`` rows of K each."""
+class LaunchShape:
+    """The programs of a launch: ``lanes`` groups of ``group`` programs; a group solves one column at a time."""
 
-    width: int
-    warps: int
-    programs: int
+    width: int  # rows of the block, rounded up to a power of two
+    warps: int  # of a program
+    programs: int  # that run at the same time
     group: int
     lanes: int
-    registers: int = 255
+    registers: int = MOST_REGISTERS  # of a thread
 
     @property
     def rows(self) -> int:
-        """Rows of K for each program."""
+        """Rows of K for each program of a group."""
         return self.width // self.group
 
     @property
     def pack(self) -> int:
-        """Rows of a vector that a thread waits for at once."""
-        return min(4, max(1, self.width // (THREADS * self.warps)))
+        """Entries of a vector that a thread waits for at once."""
+        return min(4, max(1, self.width // (WARP * self.warps)))
 
     @property
     def held(self) -> bool:
-        """Whether a program can keep its rows of K in registers, to read them only once."""
-        return self.rows * self.width <= HELD * THREADS * self.warps
+        """Whether a program keeps its rows of K in registers and reads them only once."""
+        return self.rows * self.width <= K_REGISTERS * WARP * self.warps
 
 
-def layout(b: int, t: int, multiprocessors: int) -> Layout:
+def launch_shape(b: int, t: int, multiprocessors: int) -> LaunchShape:
     """Choose groups that all run at the same time, since the programs of a group wait for one another."""
     width = 1 << max(b - 1, 15).bit_length()
-    warps, together = _crew(width, t)
+    # Warps of a program and programs of a multiprocessor, chosen by measurement on one H200.
+    warps, together = (8, 1) if width > 512 else (4, 2) if t <= FEW_COLUMNS else (8, 2)
     programs = max(1, together * multiprocessors)
-    group = min(1 << (max(1, programs // t).bit_length() - 1), width // TILE)
-    registers = min(255, REGISTERS // (THREADS * warps * together))  # else some programs would wait for ever
-    return Layout(width, warps, programs, group, min(t, programs // group), registers)
-
-
-def _crew(width: int, t: int) -> tuple[int, int]:
-    """Return the warps of a program and the programs on a multiprocessor, by measurement."""
-    if width > 512:
-        return 8, 1
-    return (4, 2) if t <= FEW else (8, 2)
+    group = min(1 << (max(1, programs // t).bit_length() - 1), width // ROW_TILE)
+    # With more registers, fewer programs would run at the same time, and these would wait for ever for the others.
+    registers = min(MOST_REGISTERS, REGISTERS // (WARP * warps * together))
+    return LaunchShape(width, warps, programs, group, min(t, programs // group), registers)
 
 
 def _aligned(K: Tensor) -> Tensor:
     """Return K with rows that begin at multiples of 64 bytes, as the kernel reads it."""
-    if K.stride(1) == 1 and K.stride(0) % ALIGNED == 0:
+    if K.stride(1) == 1 and K.stride(0) % ALIGNMENT == 0:
         return K
-    return torch.nn.functional.pad(K, (0, -len(K) % ALIGNED))[:, : len(K)]
+    return torch.nn.functional.pad(K, (0, -len(K) % ALIGNMENT))[:, : len(K)]
 
 
 def available(device: torch.device, b: int) -> bool:
     """Whether the kernel can solve a block of b rows on this device."""
-    return device.type == "cuda" and b <= LARGEST and has_triton(device)
+    return device.type == "cuda" and b <= LARGEST_BLOCK and has_triton(device)
 
 
 def solve(
@@ -103,15 +99,18 @@ def solve(
     max_models: int,
     patience: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return x (b, t), and for each column the change of J, its part without ½ s·K s, the outcome and the products."""
+    """Return the new point (b, t), and for each column (t,) the rest of ``joker.solvers.BlockResult``.
+
+    These are the change of J, the change without ½ s·K s, the outcome and the number of matrix-vector products.
+    """
     from joker.ops.triton.block_solve import solve_block
     from joker.ops.triton.box_cg import WORDS
 
     b, t = a.shape
     K = _aligned(K)
-    shape = layout(b, t, multiprocessors(K.device))
+    shape = launch_shape(b, t, multiprocessors(K.device))
     B, group = shape.width, shape.group
-    x = torch.empty_like(a)
+    new = torch.empty_like(a)
     change, linear = torch.empty(2, t, dtype=torch.float64, device=a.device)
     outcome, products = torch.empty(2, t, dtype=torch.int64, device=a.device)
     work = torch.zeros(t, 2 * WORDS.value * B, dtype=torch.int64, device=K.device)
@@ -119,11 +118,11 @@ def solve(
     with on_device(K.device):
         launch(
             K, f.contiguous(), a.contiguous(), y, c, dual.parameters,
-            x, change, linear, outcome, products, work,
+            new, change, linear, outcome, products, work,
             tol, torch.finfo(K.dtype).eps, max_products, max_models, float(patience), b, t,
             K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
             FORM=dual.form, FLOOR=dual.floor, START=dual.start, MARGIN=dual.margin, KINK=dual.kinked,
-            B=B, ROWS=shape.rows, TILE=shape.rows if shape.held else TILE, GROUP=group, LANES=shape.lanes,
+            B=B, ROWS=shape.rows, TILE=shape.rows if shape.held else ROW_TILE, GROUP=group, LANES=shape.lanes,
             HELD=shape.held, PACK=shape.pack, num_warps=shape.warps, maxnreg=shape.registers,
         )  # fmt: skip
-    return x, change, linear, outcome, products
+    return new, change, linear, outcome, products

@@ -8,8 +8,8 @@ from torch import Tensor
 from joker.ops.triton_support import OFFSETS, fuses, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
-MOST_COLUMNS = 2  # with more the cosines would be made anew: it is quicker to write them to memory
-MOST_INPUTS = 192  # with more the product with W costs most, and torch is better at that
+MOST_COLUMNS = 2  # with more, the cosines would be computed again for each pair: writing them to memory is faster
+MOST_INPUTS = 192  # with more, the product with W takes most of the time, and torch computes it faster
 
 
 def cosines(
@@ -23,12 +23,11 @@ def cosines(
 ) -> Tensor:  # (b, m) or (b, 2m)
     """Return scale · cos(x W + phase), or without a phase scale · [cos x W, sin x W].
 
-    It is written to ``out`` where that is given, and to ``low`` as well.
+    The result is written to ``out`` where that is given, and to ``low`` as well.
 
-    On a card in float32 it is one pass: the product in float32 arithmetic throughout, and a
-    cosine that is off by less than 10⁻⁶ for arguments up to 10⁶ in size. With frequencies of
-    heavy tails there are larger ones, whose float32 has no digits left after the point: their
-    cosine is a number within [−1, 1], and not more.
+    On a GPU in float32 it is one pass: the product in float32 arithmetic throughout, and a cosine with
+    an error of less than 10⁻⁶ for arguments up to 10⁶ in size. Frequencies with heavy tails give larger
+    arguments, whose float32 has no digits left after the point: their cosine is some number in [−1, 1].
     """
     if out is None:
         out = x.new_empty(len(x), weights.shape[1] * (1 if phase is not None else 2))
@@ -66,21 +65,21 @@ def cosine_sum(
 
 
 def sums_fused(weights: Tensor, t: int) -> bool:
-    """Whether `cosine_sum` of t columns needs no room for the cosines."""
+    """Whether `cosine_sum` of t columns needs no memory for the cosines."""
     small = weights.shape[0] <= MOST_INPUTS and t <= MOST_COLUMNS and 128 * weights.stride(0) < OFFSETS
     return small and fuses(weights)
 
 
 def sum_bytes(weights: Tensor, b: int, t: int) -> int:
-    """Return enough bytes for all that `cosine_sum` on b rows holds beside its result."""
+    """Return the most bytes that `cosine_sum` on b rows holds besides its result."""
     d, m = weights.shape
     if not sums_fused(weights, t):
         return b * m * weights.element_size()
-    return 4 * (b * d + sum_numbers(b, t))  # a copy of rows that are not laid out one after another
+    return 4 * (b * d + sum_numbers(b, t))  # with a copy of rows that are not contiguous
 
 
 def depth(d: int) -> int:
-    """Return how many inputs a tile of the product takes at a time."""
+    """Return the number of inputs that a tile of the product takes at a time."""
     return 16 if d <= 16 else 32
 
 
@@ -93,11 +92,8 @@ def launch_cosines(
     low: Tensor | None = None,  # the same, bfloat16
     *,
     ready: bool | None = None,
-    tile: tuple[int, int] = (32, 128),
-    warps: int = 4,
-    stages: int = 1,
 ) -> Tensor:  # (b, m) or (b, 2m)
-    """Run the fused form of `cosines`; ``ready``: with the product from torch, as it is for many inputs."""
+    """Run the fused form of `cosines`; ``ready``: torch computes x W first, as it does for many inputs."""
     from joker.ops.triton.fourier import features_kernel
 
     x, weights = rows_apart(x), rows_apart(weights)
@@ -106,20 +102,15 @@ def launch_cosines(
     if ready:
         _multiply(x, weights, phase, out[:, :m])
     copy = out if low is None else low
+    R, C = 32, 128
     if out.numel():
         with on_device(x.device):
-            features_kernel[(-(-n // tile[0]) * -(-m // tile[1]),)](
-                *(x, weights, out if phase is None else phase.contiguous(), out, copy, scale, n, m, d),
-                *(x.stride(0), weights.stride(0), out.stride(0), copy.stride(0)),
-                READY=ready,
-                PAIRS=phase is None,
-                LOW=low is not None,
-                K=depth(d),
-                R=tile[0],
-                C=tile[1],
-                num_warps=warps,
-                num_stages=stages,
-            )
+            features_kernel[(-(-n // R) * -(-m // C),)](
+                x, weights, out if phase is None else phase.contiguous(), out, copy, scale, n, m, d,
+                x.stride(0), weights.stride(0), out.stride(0), copy.stride(0),
+                READY=ready, PAIRS=phase is None, LOW=low is not None, K=depth(d), R=R, C=C,
+                num_warps=4, num_stages=1,
+            )  # fmt: skip
     return out
 
 
@@ -136,10 +127,6 @@ def launch_cosine_sum(
     phase: Tensor,  # (m,)
     theta: Tensor,  # (m, t)
     scale: float,
-    *,
-    tile: tuple[int, int] | None = None,
-    warps: int = 4,
-    stages: int = 1,
 ) -> Tensor:  # (n, t)
     """Run the fused form of `cosine_sum`."""
     from joker.ops.triton.fourier import sum_kernel
@@ -148,20 +135,15 @@ def launch_cosine_sum(
     (n, d), (m, t) = x.shape, theta.shape
     if not n * t * m:
         return x.new_zeros(n, t)
-    tile = tile or ((64, 64) if d <= depth(d) else (32, 128))
-    row_tiles = -(-n // tile[0])
-    splits, share = shares(m, tile[1], n, row_tiles, t)
+    single = d <= depth(d)
+    R, C = (64, 64) if single else (32, 128)
+    row_tiles = -(-n // R)
+    splits, share = shares(m, C, n, row_tiles, t)
     partial = x.new_empty(splits, n, t)
     with on_device(x.device):
         sum_kernel[row_tiles, splits, -(-t // 2)](
-            *(x, weights, phase, theta, partial, scale, n, m, d, t, share),
-            *(x.stride(0), weights.stride(0), theta.stride(0)),
-            SINGLE=d <= depth(d),
-            TWO=t > 1,
-            K=depth(d),
-            R=tile[0],
-            C=tile[1],
-            num_warps=warps,
-            num_stages=stages,
-        )
+            x, weights, phase, theta, partial, scale, n, m, d, t, share,
+            x.stride(0), weights.stride(0), theta.stride(0),
+            SINGLE=single, TWO=t > 1, K=depth(d), R=R, C=C, num_warps=4, num_stages=1,
+        )  # fmt: skip
     return partial[0] if splits == 1 else partial.sum(0)

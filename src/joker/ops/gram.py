@@ -1,8 +1,8 @@
-"""Kernel matrices of distances, and products with them that never hold one.
+"""Kernel matrices of distances, and matrix-vector products with them that never hold the matrix.
 
-Two forms of the distance. The product form takes ‖x − z‖² from ‖x‖² + ‖z‖² − 2⟨x, z⟩ about a
-common centre: a matrix product. The difference form adds |x − z| or (x − z)² input by input: it
-has no cancellation, and is the only one for the L1 distance.
+The distance has two forms. The product form computes ‖x − z‖² as ‖x‖² + ‖z‖² − 2⟨x, z⟩ relative to a common centre, by
+a matrix product. The difference form adds |x − z| or (x − z)² input by input: it has no cancellation, and is the only
+one for the L1 distance.
 """
 
 from __future__ import annotations
@@ -16,37 +16,26 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from joker.ops.rows import Rows
-from joker.ops.triton_support import OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
+from joker.ops.rows import SliceableRows
+from joker.ops.triton_support import ALIGNMENT, OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
-MOST_COLUMNS = 64  # with more the kernel matrix costs little beside the product with v
-TILE = 128  # every tile of rows divides it
+MOST_COLUMNS = 64  # with more, the kernel matrix costs little compared with its product with v
+TILE = 128  # the number of rows of every tile divides it
 DEPTH = 32  # inputs that a tile of the product form takes at a time
-UNROLL = 4  # and the difference form
-ALIGNED = 16  # numbers: rows of a matrix that begin at multiples of it are read fastest
+UNROLL = 4  # inputs that a tile of the difference form takes at a time
+MATRIX_TILE = (64, 64)  # rows of x and of z
+PRODUCT_TILE = (128, 64)  # rows of x and of z
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A kernel as a function of a distance.
+    """A kernel as a function of a distance."""
 
-    Parameters
-    ----------
-    name : str
-        As the fused kernels call it.
-    norm : int
-        1 for ‖x − z‖₁/σ; 2 for ‖x − z‖₂²/σ².
-    differences : bool
-        Whether it needs the difference form.
-    value : callable
-        The function itself, in plain torch.
-    """
-
-    name: str
-    norm: int
-    differences: bool
-    value: Callable[[Tensor], Tensor]
+    name: str  # in the fused kernels
+    norm: int  # 1: a function of ‖x − z‖₁/σ; 2: of ‖x − z‖₂²/σ²
+    differences: bool  # whether it needs the difference form
+    value: Callable[[Tensor], Tensor]  # the function in plain torch
 
 
 def _matern(s: Tensor, polynomial: Tensor) -> Tensor:
@@ -60,7 +49,7 @@ PROFILES = {
         Profile("distance", 1, True, lambda r: r),
         Profile("gaussian", 2, False, lambda r: torch.exp(-r / 2)),
         Profile("cauchy", 2, False, lambda r: 1 / (1 + r)),
-        # The square root of a small number magnifies its error.
+        # The square root of a small number amplifies its error.
         Profile("matern12", 2, True, lambda r: torch.exp(-r.sqrt())),
         Profile("matern32", 2, False, lambda r: _matern((3 * r).sqrt(), 1 + (3 * r).sqrt())),
         Profile("matern52", 2, False, lambda r: _matern((5 * r).sqrt(), 1 + (5 * r).sqrt() + 5 * r / 3)),
@@ -80,27 +69,24 @@ def gram(
     """
     if gram_fused(x, z):
         return launch_gram(x, z, PROFILES[profile], scale)
-    return _plain(x, z, PROFILES[profile], scale)
-
-
-def _plain(x: Tensor, z: Tensor, profile: Profile, scale: float) -> Tensor:
-    distance = torch.cdist(x, z, p=float(profile.norm), compute_mode="donot_use_mm_for_euclid_dist") / scale
-    return profile.value(distance**profile.norm)
+    norm = PROFILES[profile].norm
+    distance = torch.cdist(x, z, p=float(norm), compute_mode="donot_use_mm_for_euclid_dist") / scale
+    return PROFILES[profile].value(distance**norm)
 
 
 def gram_fused(x: Tensor, z: Tensor) -> bool:
-    """Whether `gram` holds no more than it says; where not, it is torch's own way."""
+    """Whether `gram` is computed by the fused kernel; elsewhere by torch, which needs more memory."""
     return fuses(x, z) and transposed_numbers(max(len(x), len(z)), x.shape[1]) < OFFSETS
 
 
 def transposed_numbers(n: int, d: int) -> int:
     """Return the size of the transposed copy of n rows of d inputs."""
-    return round_up(d, UNROLL) * round_up(n, ALIGNED)
+    return round_up(d, UNROLL) * round_up(n, ALIGNMENT)
 
 
 def add_product(
-    x: Rows,  # (n, d)
-    z: Rows,  # (b, d)
+    x: SliceableRows,  # (n, d)
+    z: SliceableRows,  # (b, d)
     v: Tensor,  # (b, t)
     out: Tensor,  # (n, t)
     profile: str,
@@ -110,9 +96,9 @@ def add_product(
 ) -> bool:
     """Add k(x, z) v to ``out`` without an entry of k(x, z) in memory; return whether that was possible.
 
-    Here k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²). The copies of x and z that are
-    made, and what reading a row of each takes, ``row_bytes``, stay inside ``budget`` bytes. Nothing
-    is done, and False returned, where they do not, and off the card or in float64.
+    Here k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²). The copies of x and z, and the memory that
+    reading takes, ``row_bytes`` for a row of each, stay inside ``budget`` bytes. Where they do not, and
+    on the CPU or in float64, nothing is done and False is returned.
     """
     if x.dtype != torch.float32 or not fuses(v, out):
         return False
@@ -125,12 +111,13 @@ def add_product(
 
 
 def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int]) -> int:
-    """Return how many rows of x and of z a fused product takes at a time; 0 where it is not worth it."""
+    """Return the number of rows of x and of z that a fused product takes at a time; 0 where it does not pay."""
     width = round_up(d, DEPTH)
 
     def work(side: int) -> int:
         rows, others = min(side, n), min(side, b)
-        copies = sum(round_up(k, TILE) * (2 * width + 1) + k * d for k in (rows, others))  # parts, norms, and for order
+        # Of x and of z: two parts, the norms, and a contiguous copy.
+        copies = sum(round_up(k, TILE) * (2 * width + 1) + k * d for k in (rows, others))
         numbers = copies + others * t + width + sum_numbers(rows, t)
         return 4 * numbers + rows * row_bytes[0] + others * row_bytes[1]
 
@@ -144,27 +131,20 @@ def launch_gram(
     z: Tensor,  # (b, d)
     profile: Profile,
     scale: float,
-    *,
-    tile: tuple[int, int] = (64, 64),
-    warps: int = 4,
 ) -> Tensor:  # (n, b)
     """Run the fused form of `gram`."""
     from joker.ops.triton.gram import difference_matrix_kernel
 
     out = x.new_empty(len(x), len(z))
     columns, others = _transposed(x), _transposed(z)
-    grid = (-(-len(x) // tile[0]) * -(-len(z) // tile[1]),)
+    R, C = MATRIX_TILE
     if out.numel():
         with on_device(x.device):
-            difference_matrix_kernel[grid](
-                *(columns, others, out, scale**-profile.norm, *out.shape, len(columns)),
-                *(columns.stride(0), others.stride(0), out.stride(0)),
-                SQUARE=profile.norm == 2,
-                PROFILE=profile.name,
-                R=tile[0],
-                C=tile[1],
-                num_warps=warps,
-            )
+            difference_matrix_kernel[(-(-len(x) // R) * -(-len(z) // C),)](
+                columns, others, out, scale**-profile.norm, *out.shape, len(columns),
+                columns.stride(0), others.stride(0), out.stride(0),
+                SQUARE=profile.norm == 2, PROFILE=profile.name, R=R, C=C, num_warps=4,
+            )  # fmt: skip
     return out
 
 
@@ -174,27 +154,19 @@ def launch_difference_product(
     v: Tensor,  # (b, t)
     profile: Profile,
     scale: float,
-    *,
-    tile: tuple[int, int] = (128, 64),
-    warps: int = 8,
 ) -> Tensor:  # (n, t)
     """Return k(x, z) v by the fused difference form."""
     from joker.ops.triton.gram import difference_product_kernel
 
     columns, others, v = _transposed(x), _transposed(z), v.contiguous()
-    partial, share, width = _partial_sums(x, v, tile)
+    R, C = PRODUCT_TILE
+    partial, share, width = _partial_sums(x, v)
     with on_device(x.device):
-        difference_product_kernel[-(-len(x) // tile[0]), len(partial), -(-v.shape[1] // width)](
-            *(columns, others, v, partial, scale**-profile.norm, len(x), len(z), len(columns), v.shape[1], share),
-            *(columns.stride(0), others.stride(0), v.stride(0)),
-            SQUARE=profile.norm == 2,
-            PROFILE=profile.name,
-            R=tile[0],
-            C=tile[1],
-            T=width,
-            num_warps=warps,
-            num_stages=2,
-        )
+        difference_product_kernel[-(-len(x) // R), len(partial), -(-v.shape[1] // width)](
+            columns, others, v, partial, scale**-profile.norm, len(x), len(z), len(columns), v.shape[1], share,
+            columns.stride(0), others.stride(0), v.stride(0),
+            SQUARE=profile.norm == 2, PROFILE=profile.name, R=R, C=C, T=width, num_warps=8, num_stages=2,
+        )  # fmt: skip
     return partial[0] if len(partial) == 1 else partial.sum(0)
 
 
@@ -206,35 +178,26 @@ def launch_radial_product(
     scale: float,
     *,
     split: bool = True,
-    tile: tuple[int, int] = (128, 64),
-    warps: int = 8,
-    stages: int = 2,
 ) -> Tensor:  # (n, t)
     """Return k(x, z) v by the fused product form, on tensor cores where ``split``."""
     from joker.ops.triton.gram import radial_product_kernel
 
     centre, v = z.mean(dim=0), v.contiguous()
     left, right = (_moved(part, centre, scale, split) for part in (x, z))
-    partial, share, width = _partial_sums(x, v, tile)
+    R, C = PRODUCT_TILE
+    partial, share, width = _partial_sums(x, v)
     with on_device(x.device):
-        radial_product_kernel[-(-len(x) // tile[0]), len(partial), -(-v.shape[1] // width)](
-            *(*left, *right, v, partial, len(x), len(z), left[0].shape[1], v.shape[1], share, v.stride(0)),
-            PROFILE=profile.name,
-            SPLIT=split,
-            K=DEPTH,
-            R=tile[0],
-            C=tile[1],
-            T=width,
-            num_warps=warps,
-            num_stages=stages,
-        )
+        radial_product_kernel[-(-len(x) // R), len(partial), -(-v.shape[1] // width)](
+            *left, *right, v, partial, len(x), len(z), left[0].shape[1], v.shape[1], share, v.stride(0),
+            PROFILE=profile.name, SPLIT=split, K=DEPTH, R=R, C=C, T=width, num_warps=8, num_stages=2,
+        )  # fmt: skip
     return partial[0] if len(partial) == 1 else partial.sum(0)
 
 
-def _partial_sums(x: Tensor, v: Tensor, tile: tuple[int, int]) -> tuple[Tensor, int, int]:
-    """Return room for the sums, the rows of z in each, and how many columns of v a program takes."""
+def _partial_sums(x: Tensor, v: Tensor) -> tuple[Tensor, int, int]:
+    """Return an empty tensor for partial sums, the rows of z in each, and the columns of v that a program takes."""
     (b, t), n = v.shape, len(x)
-    splits, share = shares(b, tile[1], n, -(-n // tile[0]), t)
+    splits, share = shares(b, PRODUCT_TILE[1], n, -(-n // PRODUCT_TILE[0]), t)
     width = 1 if t == 1 else min(64, max(16, 1 << (t - 1).bit_length()))
     return x.new_empty(splits, n, t), share, width
 
@@ -244,7 +207,7 @@ def _transposed(
 ) -> Tensor:  # (d and more, n and more)
     """Return xᵀ with zeros around it."""
     n, d = x.shape
-    columns = x.new_empty(round_up(d, UNROLL), round_up(n, ALIGNED))
+    columns = x.new_empty(round_up(d, UNROLL), round_up(n, ALIGNMENT))
     columns[:d, :n] = x.T
     columns[d:], columns[:, n:] = 0.0, 0.0
     return columns
@@ -266,19 +229,16 @@ def _moved(
     norm = x.new_empty(len(high))
     with on_device(x.device):
         prepare_kernel[(len(high) // 32,)](
-            *(x, centre, high, low, norm, 1 / scale, shrink(d, split), n, d, high.shape[1], x.stride(0)),
-            SPLIT=split,
-            R=32,
-            K=DEPTH,
-            num_warps=4,
-        )
+            x, centre, high, low, norm, 1 / scale, shrink(d, split), n, d, high.shape[1], x.stride(0),
+            SPLIT=split, R=32, K=DEPTH, num_warps=4,
+        )  # fmt: skip
     return high, low, norm
 
 
 def shrink(d: int, split: bool = False) -> float:
-    """Return the factor of the squared norms that lets rounding end below zero, where it is clamped.
+    """Return a factor of the squared norms such that rounding makes a distance of 0 negative; it is then clamped to 0.
 
-    Rounding in a sum of d terms is a random walk, it grows as √d. Two parts of 11 bits leave
+    The rounding error of a sum of d terms is a random walk and grows as √d. Two parts of 11 bits leave
     out the product of the low ones, up to two units more.
     """
     return 1 - (2 + 2 * split + math.sqrt(d)) * torch.finfo(torch.float32).eps

@@ -14,8 +14,8 @@ def hadamard(
     """Return H x along the last axis, in O(k log k), with Sylvester's H of order k = 2^q.
 
     H₁ = 1 and H₂ₖ = [[Hₖ, Hₖ], [Hₖ, −Hₖ]]: the entries are ±1 and H Hᵀ = k I. Sums and
-    differences only, so that no setting of the matrix product's precision touches it.
-    Besides ``x`` it holds two tensors of its size, the result among them.
+    differences only, so the precision setting of matrix products has no effect on it.
+    Besides ``x`` it holds two tensors of its size, one of them the result.
 
     >>> hadamard(torch.tensor([1.0, 2.0, 3.0, 4.0]))
     tensor([10., -2., -4.,  0.])
@@ -26,7 +26,7 @@ def hadamard(
     if k == 1:
         return x.clone()
     source = x.contiguous()
-    target, spare = torch.empty_like(source), torch.empty_like(source)  # x itself is the caller's
+    target, spare = torch.empty_like(source), torch.empty_like(source)  # x itself is not changed
     half = 1
     while half < k:
         a, b = source.view(-1, 2, half).unbind(1)

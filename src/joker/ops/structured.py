@@ -9,8 +9,8 @@ from joker.ops.hadamard import hadamard
 from joker.ops.triton_support import OFFSETS, fuses, rows_apart
 from joker.runtime import on_device
 
-SHORTEST = 64  # order of the shortest transform that the fused kernel has; a program works on its square of numbers
-LONGEST = SHORTEST**2
+SHORTEST = 64  # order of the shortest transform of the fused kernel, of which a program computes SHORTEST
+LONGEST = SHORTEST**2  # order of the longest transform, of which a program computes one
 
 
 def structured_cosines(
@@ -24,13 +24,13 @@ def structured_cosines(
     out: Tensor | None = None,  # (b, m)
     low: Tensor | None = None,  # (b, m), bfloat16
 ) -> Tensor:  # (b, m)
-    """Return scale · cos(R S x + phase), where S stacks blocks HD₃ HD₂ HD₁ and the first ``skip`` rows are left out.
+    """Return scale · cos(R S x + phase), where S stacks blocks HD₃ HD₂ HD₁ without their first ``skip`` rows.
 
-    It is written to ``out`` where that is given, and to ``low`` as well.
+    The result is written to ``out`` where that is given, and to ``low`` as well.
     """
     if structured_fused(signs) and fuses(x, signs, radii):
-        room = x.new_empty(len(x), len(radii)) if out is None else out
-        return launch_structured(x, signs, radii, phase, scale, skip, room, low)
+        result = x.new_empty(len(x), len(radii)) if out is None else out
+        return launch_structured(x, signs, radii, phase, scale, skip, result, low)
     psi = project(x, signs, radii, skip).add_(phase).cos_().mul_(scale)
     if low is not None:
         low.copy_(psi)
@@ -38,7 +38,7 @@ def structured_cosines(
 
 
 def structured_fused(signs: Tensor) -> bool:
-    """Whether `structured_cosines` needs room for its result alone."""
+    """Whether `structured_cosines` needs memory for its result alone."""
     known = SHORTEST <= signs.shape[2] <= LONGEST and signs.shape[1] == 3
     return known and signs.shape[0] * signs.shape[2] < OFFSETS and fuses(signs)
 
@@ -68,7 +68,6 @@ def launch_structured(
     low: Tensor | None = None,  # (b, m), bfloat16
     *,
     parts: str = "bfloat16",
-    warps: int = 4,
 ) -> Tensor:  # (b, m)
     """Run the fused form of `structured_cosines`; ``parts`` names the type of the matrix products."""
     import triton.language as tl
@@ -81,12 +80,7 @@ def launch_structured(
     if out.numel():
         with on_device(x.device):
             features_kernel[(blocks * -(-n * p // LONGEST),)](
-                *(x, signs, radii, phase, out, copy, scale, n, m, d, skip),
-                *(x.stride(0), out.stride(0), copy.stride(0)),
-                LOW=low is not None,
-                P=p,
-                PART=getattr(tl, parts),
-                num_warps=warps,
-                num_stages=1,
-            )
+                x, signs, radii, phase, out, copy, scale, n, m, d, skip, x.stride(0), out.stride(0), copy.stride(0),
+                LOW=low is not None, P=p, PART=getattr(tl, parts), num_warps=4, num_stages=1,
+            )  # fmt: skip
     return out

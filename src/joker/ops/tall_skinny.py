@@ -1,4 +1,4 @@
-"""Products of features with a few columns, Ψ v and Ψᵀ v, and the lengths of columns."""
+"""Products of features with a few columns, Ψ v and Ψᵀ v, and the squared norms of columns."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch import Tensor
 from joker.ops.triton_support import OFFSETS, fuses, round_up
 from joker.runtime import multiprocessors, on_device
 
-ROWS, STEP = 64, 64  # of a tile of Ψ in Ψ v
-WIDTH, DEPTH = 128, 16  # of a tile of Ψᵀ in Ψᵀ v
-NARROWEST, WIDEST = 16, 64  # columns: tensor cores have no fewer, and more were not measured
+ROWS, STEP = 64, 64  # rows and columns of a tile of Ψ in Ψ v
+WIDTH, DEPTH = 128, 16  # rows and columns of a tile of Ψᵀ in Ψᵀ v
+NARROWEST, WIDEST = 16, 64  # columns of v: tensor cores take at least 16, and more than 64 were not measured
 TOGETHER = 2  # programs on a multiprocessor
-ADDED = 32  # sums of a program
+ADDED = 32  # sums that a program computes when partial sums are added
 
 
 def times(
     psi: Tensor,  # (b, m)
     v: Tensor,  # (m, t)
 ) -> Tensor:  # (b, t)
-    """Return Ψ v; as (vᵀ Ψᵀ)ᵀ cuBLAS takes a third of the time for two columns, and no more for others."""
+    """Return Ψ v; as (vᵀ Ψᵀ)ᵀ cuBLAS takes a third of the time for two columns, and the same for others."""
     if _fused(psi, v):
         return launch_times(psi, v)
     return (v.T @ psi.T).T.contiguous() if psi.is_cuda and v.shape[1] > 1 else psi @ v
@@ -51,7 +51,7 @@ def _fused(psi: Tensor, v: Tensor) -> bool:
 
 
 def launch_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
-    """Run the fused form of `times`: parts of the sum, which are added in a fixed order."""
+    """Run the fused form of `times`: partial sums, which are added in a fixed order."""
     from joker.ops.triton.tall_skinny import product_kernel
 
     (b, m), t = psi.shape, v.shape[1]
@@ -95,7 +95,7 @@ def launch_squares(v: Tensor) -> Tensor:  # (m, t) -> (t,)
 
 
 def _sum(parts: Tensor) -> Tensor:  # (parts, ...) -> (...)
-    """Add parts up: an addition of its own is faster than the general one of torch for so few."""
+    """Add partial sums; for so few numbers this kernel is faster than the sum of torch."""
     from joker.ops.triton.tall_skinny import add_kernel
 
     if len(parts) == 1:
@@ -107,5 +107,5 @@ def _sum(parts: Tensor) -> Tensor:  # (parts, ...) -> (...)
 
 
 def _width(t: int) -> int:
-    """The columns of a tile: a power of two."""
+    """Return the number of columns of a tile, a power of two."""
     return max(NARROWEST, 1 << (t - 1).bit_length())

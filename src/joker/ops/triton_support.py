@@ -1,4 +1,4 @@
-"""Which tensors the fused kernels are for, and how their work is divided."""
+"""Which tensors the fused kernels take, and how their work is divided."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from joker.errors import SlowerWithoutTriton
 from joker.runtime import capability, on_device
 
 OFFSETS = 2**31  # offsets within a tile are 32-bit numbers
-PROGRAMS = 1024  # enough to fill a large card several times over
-PARTIAL_SUMS = 2**20  # numbers
-OLDEST = (8, 0)  # the first generation of cards that Triton supports, and that multiplies bfloat16
+ALIGNMENT = 16  # numbers: rows of a matrix that begin at multiples of it are read fastest
+PROGRAMS = 1024  # enough to fill a large GPU several times
+PARTIAL_SUMS = 2**20  # numbers that all partial sums may take
+OLDEST = (8, 0)  # compute capability of the first GPUs that Triton supports and that multiply bfloat16
 
 
 def fuses(*tensors: Tensor) -> bool:
-    """Whether a fused kernel takes these tensors: float32, on one CUDA card, for which Triton compiles."""
+    """Whether a fused kernel takes these tensors: float32, on one GPU for which Triton compiles."""
     device = tensors[0].device
     same = all(tensor.dtype == torch.float32 and tensor.device == device for tensor in tensors)
     return same and device.type == "cuda" and has_triton(device)
@@ -30,7 +31,7 @@ def fuses(*tensors: Tensor) -> bool:
 
 @cache
 def has_triton(device: torch.device) -> bool:
-    """Whether Triton runs on this card. Where it ought to and does not, a warning says why, once.
+    """Whether Triton runs on this GPU. Where it should and does not, a warning says why, once.
 
     The first call compiles a kernel, which a CUDA graph cannot capture.
     """
@@ -39,11 +40,11 @@ def has_triton(device: torch.device) -> bool:
     try:
         _launch_one(device)
     except Exception as error:  # a missing package, compiler, header or driver: each fails in its own way
-        found = (str(error).splitlines() or [""])[0]
+        reason = (str(error).splitlines() or [""])[0]
         warnings.warn(
             SlowerWithoutTriton(
                 "fused kernels must be compiled by Triton, which needs a C compiler; here it fails with "
-                f"{type(error).__name__}: {found} Plain torch runs in their place, more slowly. "
+                f"{type(error).__name__}: {reason} Plain torch runs in their place, more slowly. "
                 "Install the packages triton and gcc for full speed."
             ),
             stacklevel=3,
@@ -54,21 +55,21 @@ def has_triton(device: torch.device) -> bool:
 
 @contextmanager
 def starting(device: torch.device) -> Iterator[None]:
-    """Wake Triton, which takes most of a second the first time, beside what is done meanwhile."""
+    """Load Triton in a second thread, which takes most of a second the first time, while the body runs."""
     if device.type != "cuda" or torch.version.hip is not None or capability(device) < OLDEST:
         yield
         return
 
-    def wake() -> None:
-        with suppress(Exception):  # `has_triton` meets it again, and speaks of it
+    def load() -> None:
+        with suppress(Exception):  # `has_triton` meets the same error later and warns
             _launch_one(device)
 
-    beside = Thread(target=wake, daemon=True)
-    beside.start()
+    thread = Thread(target=load, daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        beside.join()
+        thread.join()
 
 
 def _launch_one(device: torch.device) -> None:
@@ -79,20 +80,20 @@ def _launch_one(device: torch.device) -> None:
 
 
 def rows_apart(x: Tensor) -> Tensor:
-    """Return x with the entries of a row next to one another, as the kernels read it."""
+    """Return x with the entries of a row adjacent in memory, as the kernels read it; a copy only where needed."""
     return x if x.stride(-1) == 1 or (x.shape[-1] == 1 and x.stride(0) == 1) else x.contiguous()
 
 
 def round_up(n: int, multiple: int) -> int:
-    """Return the least multiple that is not below n."""
+    """Return the smallest multiple that is at least n."""
     return -(-n // multiple) * multiple
 
 
 def shares(length: int, step: int, rows: int, row_tiles: int, t: int) -> tuple[int, int]:
-    """Divide a sum of ``length`` terms among programs where the rows alone are too few to fill the card.
+    """Divide a sum of ``length`` terms among programs where the rows alone are too few to fill the GPU.
 
-    Returns how many parts there are, and the terms of each, a multiple of ``step``. The parts are
-    added afterwards in a fixed order: the result does not change from run to run.
+    Returns the number of parts, and the terms of each, a multiple of ``step``. The parts are added
+    afterwards in a fixed order: the result does not change from run to run.
     """
     wanted = max(1, min(PROGRAMS // max(row_tiles, 1), PARTIAL_SUMS // max(rows * t, 1), length // step))
     share = round_up(math.ceil(length / wanted), step)
@@ -100,5 +101,5 @@ def shares(length: int, step: int, rows: int, row_tiles: int, t: int) -> tuple[i
 
 
 def sum_numbers(rows: int, t: int) -> int:
-    """Return the most numbers that a sum of ``rows`` rows holds: its result, and parts where it is divided."""
+    """Return the most numbers that a sum of ``rows`` rows holds: its result, and its parts where it is divided."""
     return rows * t + min(PARTIAL_SUMS, PROGRAMS * rows * t)

@@ -1,4 +1,4 @@
-"""CUDA graphs: steps that are captured and replayed, and work on a second stream beside them."""
+"""CUDA graphs: steps that are captured and replayed, and work on a second stream at the same time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else 
 
 
 class Replay:
-    """Calls of a function of tensors, captured on its first calls and replayed from then on.
+    """Calls of a function of tensors, captured in a CUDA graph and replayed.
 
-    The function must do all its work in place on tensors that it owns, and read none of them on the
-    host. For each shape of inputs on a CUDA card the first call runs as it is, the second is
-    captured in a graph, and further calls cost one launch. On the CPU every call runs as it is.
-    ``key`` tells functions apart.
+    The function must do all its work in place on tensors that it owns, and the CPU may read none of them.
+    For each shape of inputs on a GPU the first call runs directly, the second is captured in a graph,
+    and each later call costs one launch. On the CPU every call runs directly. Functions are
+    distinguished by ``key``.
     """
 
     def __init__(self) -> None:
@@ -31,42 +31,42 @@ class Replay:
         self.capturing = True
 
     def __call__(self, function: Callable[..., object], *inputs: Tensor, key: Hashable = None) -> None:
-        """Run the function, or what was captured of it."""
+        """Run the function, or replay the graph that was captured of it."""
         shapes = (key, *(tensor.shape for tensor in inputs))
         if inputs[0].is_cuda and self.capturing and shapes in self.graphs:
             self.graphs[shapes] = self.graphs[shapes] or self._capture(function, inputs)
         if (captured := self.graphs.get(shapes)) is None:
-            with self._aside(inputs[0].device):
+            with self._on_capture_stream(inputs[0].device):
                 function(*inputs)
             self.graphs[shapes] = None
             return
-        kept, graph = captured
-        for static, tensor in zip(kept, inputs, strict=True):
+        static_inputs, graph = captured
+        for static, tensor in zip(static_inputs, inputs, strict=True):
             static.copy_(tensor)
         graph.replay()
 
     @contextmanager
-    def _aside(self, device: torch.device) -> Iterator[None]:
-        """Run on the stream that is captured later: cuBLAS keeps a work space for every stream that it has seen."""
+    def _on_capture_stream(self, device: torch.device) -> Iterator[None]:
+        """Run on the stream that is captured later: cuBLAS keeps a workspace for every stream that it has used."""
         if device.type != "cuda":
             yield
             return
-        here, aside = torch.cuda.current_stream(device), _side_stream(device)
-        aside.wait_stream(here)
+        current, capturing = torch.cuda.current_stream(device), _capture_stream(device)
+        capturing.wait_stream(current)
         try:
-            with torch.cuda.stream(aside):
+            with torch.cuda.stream(capturing):
                 yield
         finally:
-            here.wait_stream(aside)
+            current.wait_stream(capturing)
 
     def _capture(
         self, function: Callable[..., object], inputs: tuple[Tensor, ...]
     ) -> tuple[list[Tensor], torch.cuda.CUDAGraph] | None:
-        kept = [tensor.clone() for tensor in inputs]
+        static_inputs = [tensor.clone() for tensor in inputs]
         try:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self.pool, stream=_side_stream(kept[0].device)):
-                function(*kept)
+            with torch.cuda.graph(graph, pool=self.pool, stream=_capture_stream(static_inputs[0].device)):
+                function(*static_inputs)
         except OutOfMemory:
             raise
         except RuntimeError as error:
@@ -77,31 +77,31 @@ class Replay:
             )
             return None
         self.pool = self.pool or graph.pool()
-        return kept, graph
+        return static_inputs, graph
 
 
 def beside(device: torch.device, work: Callable[[], object]) -> Callable[[], object]:
-    """Begin ``work`` on a second stream of a card, and return what makes the current one wait for it.
+    """Start ``work`` on a second stream of a GPU, and return a function that makes the current stream wait for it.
 
-    What comes before it on the current stream has the right of way. On the CPU all is done at once.
+    The work starts after everything that is already on the current stream. On the CPU it is done at once.
     """
     if device.type != "cuda":
         work()
         return lambda: None
-    here, second = torch.cuda.current_stream(device), _second_stream(device)
-    second.wait_stream(here)
+    current, second = torch.cuda.current_stream(device), _second_stream(device)
+    second.wait_stream(current)
     with torch.cuda.stream(second):
         work()
-    return lambda: here.wait_stream(second)
+    return lambda: current.wait_stream(second)
 
 
 @cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream on which graphs are captured, one for each card. Its kernels go before those of the second."""
+def _capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream on which graphs are captured, one for each GPU. Its kernels have priority over the second."""
     return torch.cuda.Stream(device, priority=-1)
 
 
 @cache
 def _second_stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream of what is done beside, one for each card."""
+    """Return the stream for work at the same time, one for each GPU."""
     return torch.cuda.Stream(device)

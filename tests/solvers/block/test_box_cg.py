@@ -1,4 +1,4 @@
-"""Free-set conjugate gradients against trying every face of the box."""
+"""Conjugate gradients in a box against the minimum over every face of the box."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from joker.solvers.block.box import Box
 from joker.solvers.block.box_cg import box_conjugate_gradients
 
 
-def objective(K, h, g, x0, kink, x):
-    s = x - x0
-    return g @ s + 0.5 * s @ (K @ s) + 0.5 * (h * s) @ s + kink * (np.abs(x).sum() - np.abs(x0).sum())
+def objective(K, h, g, a0, kink, a):
+    s = a - a0
+    return g @ s + 0.5 * s @ (K @ s) + 0.5 * (h * s) @ s + kink * (np.abs(a).sum() - np.abs(a0).sum())
 
 
-def every_face(K, h, g, x0, low, high, kink):
+def every_face(K, h, g, a0, low, high, kink):
     """The smallest value over all faces: each coordinate at an end, at 0, or free with a sign."""
     best, A = np.inf, K + np.diag(h)
     free = [(sign, None) for sign in ((-1, 1) if kink else (0,))]
     for choice in product([(0, "low"), (0, "high"), *([(0, "zero")] if kink else []), *free], repeat=len(g)):
-        x = np.array(
+        a = np.array(
             [{"low": lo, "high": hi, "zero": 0.0, None: 0.0}[c[1]] for c, lo, hi in zip(choice, low, high, strict=True)]
         )
         F = np.array([c[1] is None for c in choice])
         if F.any():
             signs = np.array([c[0] for c in choice])[F]
-            right = A[F] @ x0 - g[F] - kink * signs - A[np.ix_(F, ~F)] @ x[~F]
-            x[F] = np.linalg.lstsq(A[np.ix_(F, F)], right, rcond=None)[0]
-            if kink and (x[F] * signs < 0).any():
+            right = A[F] @ a0 - g[F] - kink * signs - A[np.ix_(F, ~F)] @ a[~F]
+            a[F] = np.linalg.lstsq(A[np.ix_(F, F)], right, rcond=None)[0]
+            if kink and (a[F] * signs < 0).any():
                 continue
-        if np.isfinite(x).all() and (x >= low - 1e-12).all() and (x <= high + 1e-12).all():
-            best = min(best, objective(K, h, g, x0, kink, x))
+        if np.isfinite(a).all() and (a >= low - 1e-12).all() and (a <= high + 1e-12).all():
+            best = min(best, objective(K, h, g, a0, kink, a))
     return best
 
 
@@ -49,17 +49,17 @@ def test_minimum_over_every_face(kink: float, rank: int, seed: int) -> None:
     K, h = root.T @ root, rng.uniform(0, 0.5, 4) * (rank == 4)
     low, high = -rng.uniform(0, 1, 4), rng.uniform(0, 1, 4)
     high[0] = low[0] = 0.0 if kink else high[0]  # a coordinate that cannot move
-    x0 = np.clip(rng.standard_normal(4) * 0.3, low, high)
-    x0[1] = 0.0 if low[1] <= 0 <= high[1] else x0[1]
+    a0 = np.clip(rng.standard_normal(4) * 0.3, low, high)
+    a0[1] = 0.0 if low[1] <= 0 <= high[1] else a0[1]
     g = rng.standard_normal(4)
-    column = [torch.from_numpy(v)[:, None] for v in (h, g, x0)]
+    column = [torch.from_numpy(v)[:, None] for v in (h, g, a0)]
     box = Box(torch.from_numpy(low)[:, None], torch.from_numpy(high)[:, None], kink)
     found = box_conjugate_gradients(torch.from_numpy(K), *column, box, torch.tensor([1e-11]), 500)
-    x = found.a[:, 0].numpy()
-    assert (x >= low).all()
-    assert (x <= high).all()
-    np.testing.assert_allclose(objective(K, h, g, x0, kink, x), every_face(K, h, g, x0, low, high, kink), atol=1e-8)
-    np.testing.assert_allclose(found.Ks[:, 0], K @ (x - x0), atol=1e-9)
+    a = found.a[:, 0].numpy()
+    assert (a >= low).all()
+    assert (a <= high).all()
+    np.testing.assert_allclose(objective(K, h, g, a0, kink, a), every_face(K, h, g, a0, low, high, kink), atol=1e-8)
+    np.testing.assert_allclose(found.Ks[:, 0], K @ (a - a0), atol=1e-9)
 
 
 def test_columns_do_not_disturb_one_another() -> None:
@@ -101,7 +101,7 @@ def test_limit_on_products_is_kept_and_the_objective_never_rises() -> None:
     assert values[-1] < values[0] < 0
 
 
-def test_beyond_its_patience_a_search_is_content_with_less_and_columns_below_it_see_no_difference() -> None:
+def test_above_its_patience_a_search_stops_earlier_and_other_columns_are_the_same() -> None:
     draw = torch.Generator().manual_seed(2)
     K = torch.diag(torch.logspace(-4, 0, 90, dtype=torch.float64))
     g = torch.randn(90, 2, generator=draw, dtype=torch.float64)

@@ -27,14 +27,14 @@ def block(loss: Loss, dtype: torch.dtype, b: int = 60, rank: int | None = None, 
     return [v.to(dtype) for v in (root @ root.T, 0.3 * f, a, y)], Scaled(loss, torch.full((b, 1), c, dtype=dtype))
 
 
-def block_gap(K, f, a, y, loss, x):
-    """P + J of the block's own problem, whose predictions are f + K(x − a)."""
-    here = f + K @ (x - a)
+def block_gap(K, f, a, y, loss, new):
+    """P + J of the block's own problem, whose predictions are f + K(new − a)."""
+    here = f + K @ (new - a)
     at_zero = (f - K @ a).double()  # what the other blocks predict
     own, here = (here.double() - at_zero), here.double()
     wide = Scaled(loss.loss, loss.c.double())
-    terms = wide.value(y.double(), here) + wide.psi(y.double(), x.double()) + x.double() * here
-    primal = 0.5 * (x.double() * own).sum() + wide.value(y.double(), here).sum()
+    terms = wide.value(y.double(), here) + wide.psi(y.double(), new.double()) + new.double() * here
+    primal = 0.5 * (new.double() * own).sum() + wide.value(y.double(), here).sum()
     return float(terms.sum() / primal)
 
 
@@ -136,7 +136,7 @@ def test_outcomes_tell_the_truth() -> None:
 
 
 @pytest.mark.parametrize("name", ["hinge", "epsilon_insensitive"])
-def test_what_a_search_lets_go_beyond_its_patience_is_not_looked_for_again(name: str) -> None:
+def test_precision_that_a_search_gave_up_is_not_asked_for_again(name: str) -> None:
     problem, scaled = block(losses.get(name), torch.float64, rank=50, c=1e3)
     exact, loose = (BlockSolver(tol=1e-6, patience=p).solve(*problem, scaled) for p in (math.inf, 2))
     assert int(loose.outcome) == Outcome.CONVERGED

@@ -1,1 +1,1 @@
-"""Kernels of the accelerator, written in Triton. Nothing here is imported unless a tensor is on a CUDA card."""
+"""GPU kernels, written in Triton. Nothing here is imported unless a tensor is on a CUDA GPU."""

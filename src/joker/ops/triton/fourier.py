@@ -10,12 +10,12 @@ from joker.ops.triton.cosine import cosine, sine
 
 @triton.jit
 def angles(x, weights, left, right, d, x_stride, w_stride, K: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
-    """Return x W of R rows and C columns, of which ``left`` and ``right`` are there, in float32 throughout."""
+    """Return x W of R rows and C columns, of which the first ``left`` and ``right`` exist, in float32 throughout."""
     r = tl.arange(0, R)[:, None]
     c = tl.arange(0, C)[None, :]
     k = tl.arange(0, K)
     x_tile = x + r * x_stride + k[None, :]
-    w_tile = weights + k[:, None] * w_stride + c  # moved along: d · w_stride may be more than 32 bits hold
+    w_tile = weights + k[:, None] * w_stride + c  # advanced in the loop, since d · w_stride may exceed 32 bits
     p = tl.zeros((R, C), dtype=tl.float32)
     for start in range(0, d, K):
         a = tl.load(x_tile, mask=(r < left) & (k[None, :] < d - start), other=0.0)
@@ -34,31 +34,21 @@ def store(value, out, low, place, low_place, inside, LOW: tl.constexpr):
         tl.store(low + low_place, value.to(tl.bfloat16), mask=inside)
 
 
-@triton.jit(do_not_specialize=["n"])  # the last tile or block is shorter, and not worth another compilation
+@triton.jit(do_not_specialize=["n"])  # the last tile or block is shorter, which is not worth a second compilation
 def features_kernel(
     x,  # (n, d)
     weights,  # (d, m)
     phase,  # (m,)
     out,  # (n, m), or (n, 2m) where PAIRS
     low,  # the same in bfloat16
-    scale,
-    n,
-    m,
-    d,
-    x_stride,
-    w_stride,
-    out_stride,
-    low_stride,
-    READY: tl.constexpr,  # whether out holds the angles, so that x, W and the phase are not needed
+    scale, n, m, d, x_stride, w_stride, out_stride, low_stride,
+    READY: tl.constexpr,  # whether out contains the angles, so that x, W and the phase are not needed
     PAIRS: tl.constexpr,  # whether the sines follow the cosines; then there is no phase
-    LOW: tl.constexpr,
-    K: tl.constexpr,
-    R: tl.constexpr,
-    C: tl.constexpr,
-):
+    LOW: tl.constexpr, K: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
     """Write scale · cos(x W + phase), or scale · cos(x W) and scale · sin(x W), for R rows and C columns."""
     row_tiles = tl.cdiv(n, R)
-    # Rows first: programs that run together share a tile of W.
+    # Consecutive programs take consecutive rows, so that programs that run together share a tile of W.
     row = (tl.program_id(0) % row_tiles) * R
     column = (tl.program_id(0) // row_tiles) * C
     r = tl.arange(0, R)[:, None]
@@ -85,22 +75,14 @@ def sum_kernel(
     phase,  # (m,)
     theta,  # (m, t)
     out,  # (splits, n, t)
-    scale,
-    n,
-    m,
-    d,
-    t,
+    scale, n, m, d, t,
     share,  # features for each split, a multiple of C
-    x_stride,
-    w_stride,
-    theta_stride,
+    x_stride, w_stride, theta_stride,
     SINGLE: tl.constexpr,  # whether d ≤ K: then x is read once
-    TWO: tl.constexpr,  # whether a program sums two columns, with cosines made once
-    K: tl.constexpr,
-    R: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Write scale · Σ_j cos(x W + phase)_j θ_j over a share of the features, for R rows and a column of θ or two."""
+    TWO: tl.constexpr,  # whether a program sums two columns, with cosines computed once
+    K: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Write scale · Σ_j cos(x W + phase)_j θ_j over a share of the features, for R rows and one or two columns of θ."""
     row = tl.program_id(0) * R
     split = tl.program_id(1)
     column = tl.program_id(2)

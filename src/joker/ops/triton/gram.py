@@ -1,7 +1,7 @@
-"""Kernel matrices, and their products with vectors, in which the matrix is never held.
+"""Kernel matrices, and their products with vectors, for which the matrix is never stored.
 
-The arguments come prepared: transposed for the difference form; moved, cut in two parts and padded
-with zeros to whole tiles for the product form. What is beyond the end of the data is computed and not stored.
+The arguments are prepared: transposed for the difference form; centred, split in two parts and padded
+with zeros to whole tiles for the product form. Entries outside the data are computed and not stored.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE: tl.constexpr
     here, there = rows < x_stride, columns < z_stride
     x += rows
     z += columns
-    # A product of zeros costs nothing and gives the sum a layout of 4 × 4 entries a thread, so that
-    # an input that is loaded serves four of them; without it most of the time goes into loads.
+    # A product of zeros costs nothing and gives the sum a layout of 4 × 4 entries for each thread, so that an
+    # input that is loaded is used for four of them; without it most of the time is spent on loads.
     total = tl.dot(tl.zeros((R, 16), tl.float32), tl.zeros((16, C), tl.float32), input_precision="ieee")
     for _ in range(0, d, UNROLL):
         for k in tl.static_range(UNROLL):
@@ -61,7 +61,7 @@ def differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE: tl.constexpr
 
 @triton.jit
 def add_values(total, value, v, columns, last, outputs, t, v_stride, T: tl.constexpr):
-    """Add what these columns give to k(x, z) v; with T = 1 the sum over columns is left to the end."""
+    """Add the terms of these columns to k(x, z) v; with T = 1 `store_total` sums over the columns."""
     if T == 1:
         weight = tl.load(v + columns * v_stride, mask=columns < last, other=0.0)
         total += value * weight[None, :]
@@ -91,18 +91,9 @@ def difference_matrix_kernel(
     x,  # (d, n)
     z,  # (d, b)
     out,  # (n, b)
-    inverse,
-    n,
-    b,
-    d,
-    x_stride,
-    z_stride,
-    out_stride,
-    SQUARE: tl.constexpr,
-    PROFILE: tl.constexpr,
-    R: tl.constexpr,
-    C: tl.constexpr,
-):
+    inverse, n, b, d, x_stride, z_stride, out_stride,
+    SQUARE: tl.constexpr, PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
     """Write profile(inverse · Σ_k |x_k − z_k|), or of the squares, for R rows and C columns."""
     row_tiles = tl.cdiv(n, R)
     rows = (tl.program_id(0) % row_tiles) * R + tl.arange(0, R)
@@ -119,21 +110,11 @@ def difference_product_kernel(
     z,  # (d, b)
     v,  # (b, t)
     out,  # (splits, n, t)
-    inverse,
-    n,
-    b,
-    d,
-    t,
+    inverse, n, b, d, t,
     share,  # rows of z for each split, a multiple of C
-    x_stride,
-    z_stride,
-    v_stride,
-    SQUARE: tl.constexpr,
-    PROFILE: tl.constexpr,
-    R: tl.constexpr,
-    C: tl.constexpr,
-    T: tl.constexpr,
-):
+    x_stride, z_stride, v_stride,
+    SQUARE: tl.constexpr, PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
     """Write k(x, z) v over a share of the rows of z, for R rows of x and T columns of v (1: a vector)."""
     rows = tl.program_id(0) * R + tl.arange(0, R)
     split = tl.program_id(1)
@@ -158,19 +139,13 @@ def radial_product_kernel(
     z_norm,  # (b,)
     v,  # (b, t)
     out,  # (splits, n, t)
-    n,
-    b,
-    d,
-    t,
+    n, b, d, t,
     share,  # rows of z for each split, a multiple of C
     v_stride,
     PROFILE: tl.constexpr,
-    SPLIT: tl.constexpr,  # whether x and z come as high and low parts of 11 bits each
-    K: tl.constexpr,
-    R: tl.constexpr,
-    C: tl.constexpr,
-    T: tl.constexpr,
-):
+    SPLIT: tl.constexpr,  # whether x and z are given as high and low parts of 11 bits each
+    K: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
     """Write profile(‖x − z‖²) v over a share of the rows of z, for R rows of x and T columns of v (1: a vector)."""
     rows = tl.program_id(0) * R + tl.arange(0, R)
     split = tl.program_id(1)
@@ -206,16 +181,9 @@ def prepare_kernel(
     high,  # (rows, width)
     low,  # (rows, width)
     norm,  # (rows,)
-    inverse,
-    shrink,
-    n,
-    d,
-    width,
-    x_stride,
-    SPLIT: tl.constexpr,
-    R: tl.constexpr,
-    K: tl.constexpr,
-):
+    inverse, shrink, n, d, width, x_stride,
+    SPLIT: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     """Write (x − centre) · inverse, with zeros around it, in one or two parts, and its squared norms · shrink."""
     row = tl.program_id(0) * R
     r = tl.arange(0, R)[:, None]
@@ -228,7 +196,7 @@ def prepare_kernel(
         a = tl.where(inside, (a - tl.load(centre + k, mask=k < d, other=0.0)) * inverse, 0.0)
         total += a * a
         if SPLIT:
-            # The nearest number of 11 bits, which is what the tensor cores read of a float32.
+            # The nearest number of 11 bits: the tensor cores read no more of a float32.
             top = ((a.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
             tl.store(high + place + k, top)
             tl.store(low + place + k, a - top)

@@ -1,4 +1,4 @@
-"""The smallest kernel there is: it shows whether kernels can be compiled and run here."""
+"""A smallest kernel, which shows whether kernels can be compiled and run here."""
 
 from __future__ import annotations
 

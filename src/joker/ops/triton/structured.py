@@ -1,4 +1,4 @@
-"""Structured features: three rounds of signs and Hadamard transform, then the cosine, in one pass."""
+"""Structured features in one pass: three rounds of signs and Hadamard transform, then the cosine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import triton.language as tl
 from joker.ops import structured
 from joker.ops.triton.cosine import cosine
 
-SIDE = tl.constexpr(
-    structured.SHORTEST
-)  # a program works on SIDE² numbers: one transform of that order, or several shorter ones
+SIDE = tl.constexpr(structured.SHORTEST)  # a program works on SIDE² numbers: one transform or several shorter ones
 
 
 @triton.jit
@@ -27,13 +25,13 @@ def hadamard_matrix(ORDER: tl.constexpr):
 
 @triton.jit
 def leading(y):
-    """Return y cut to its leading 8 bits, which bfloat16 holds."""
+    """Return y truncated to its leading 8 bits, which bfloat16 can represent."""
     return (y.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def narrow(y, PART: tl.constexpr):
-    """Return a number of 8 bits in PART, without the conversion that rounds, which is slow."""
+    """Return a number of 8 bits in the type PART, without the rounding conversion, which is slow."""
     if tl.bfloat16 == PART:
         return (y.to(tl.int32, bitcast=True) >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True)
     else:
@@ -51,7 +49,7 @@ def three_parts(y, PART: tl.constexpr):
 
 @triton.jit
 def transform(y, left, right, LEFT: tl.constexpr, PART: tl.constexpr):
-    """Return left · y · right. The matrices are exact in PART, so that three products give float32's digits."""
+    """Return left · y · right. The matrices are exact in PART, so that three products have the accuracy of float32."""
     high, middle, low = three_parts(y, PART)
     y = tl.dot(low, right)
     y = tl.dot(middle, right, y)
@@ -72,18 +70,11 @@ def features_kernel(
     phase,  # (m,)
     out,  # (n, m)
     low,  # (n, m), bfloat16
-    scale,
-    n,
-    m,
-    d,
-    skip,
-    x_stride,
-    out_stride,
-    low_stride,
+    scale, n, m, d, skip, x_stride, out_stride, low_stride,
     LOW: tl.constexpr,
     P: tl.constexpr,  # the order of a transform, from SIDE to SIDE²
-    PART: tl.constexpr,
-):
+    PART: tl.constexpr,  # the type of the matrix products
+):  # fmt: skip
     """Write scale · cos(R S x + phase) for one block of P features and SIDE² / P rows."""
     HEIGHT: tl.constexpr = P // SIDE  # a transform is HEIGHT × SIDE numbers: H of P rows is H_HEIGHT ⊗ H_SIDE
     ROWS: tl.constexpr = SIDE // HEIGHT

@@ -1,6 +1,7 @@
-"""Products of a wide matrix with a few columns, which read the matrix once and do little else.
+"""Products of a wide matrix with a few columns, which read the matrix once.
 
-Each number of the matrix is split into three of the tensor cores' kind, which loses less than a sum in float32 does.
+Each number of the matrix is split into three that tensor cores can multiply; the error is smaller than that of a sum in
+float32.
 """
 
 import triton
@@ -17,7 +18,7 @@ def product_kernel(
     first = tl.program_id(1) * steps
     total = tl.zeros((T, ROWS), tl.float32)
     for step in range(first, tl.minimum(first + steps, tl.cdiv(m, STEP))):
-        terms = step * STEP + tl.arange(0, STEP)  # known to be aligned: four numbers are read at once
+        terms = step * STEP + tl.arange(0, STEP)  # begin at a multiple of STEP, so that four numbers are read at once
         inside = (rows[None, :] < b) & (terms[:, None] < m)
         tile = tl.load(psi + rows[None, :].to(tl.int64) * psi_row + terms[:, None], mask=inside, other=0.0)
         inside = (terms[None, :] < m) & (columns[:, None] < t)
@@ -29,7 +30,7 @@ def product_kernel(
 
 @triton.jit(do_not_specialize=["parts", "length"])
 def add_kernel(parts_in, out, parts, length, PARTS: tl.constexpr, WIDTH: tl.constexpr):  # (parts, length), (length,)
-    """The sum of parts, in an order that does not change."""
+    """The sum of parts, in a fixed order."""
     part, at = tl.arange(0, PARTS), tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     inside = (part[:, None] < parts) & (at[None, :] < length)
     value = tl.load(parts_in + part[:, None] * length + at[None, :], mask=inside, other=0.0)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from joker.solvers.block.box import Box, Minimum
 
-STEPS = 24  # iterations of one call
+ADMM_STEPS = 24  # iterations of one call
 RELAXATION = 1.6  # weight of p, as Boyd et al. advise
 SMALLEST_RHO = 1e-3  # as a share of the mean of K's diagonal: with less, an inverse in float32 loses its accuracy
 
@@ -64,7 +64,7 @@ class Admm:
         kept, threshold = rho / (rho + h), box.kink / (rho + h)
         s, u = torch.zeros_like(a), (box.face(a, g).gradient - g) / rho
         pull, inverse = g @ self.inverse, rho * self.inverse
-        for _ in range(STEPS):
+        for _ in range(ADMM_STEPS):
             p = torch.addmm(pull, s - u, inverse, beta=-1)
             v = torch.lerp(s, p, RELAXATION).add_(u)
             s = kept * v
@@ -77,7 +77,7 @@ class Admm:
         new = box.clamp(a + s)
         change = (s * (g + 0.5 * (Ks + h * s)) + box.kink * (new.abs() - a.abs())).sum(1, keepdim=True)
         better = change < 0
-        products = torch.full_like(change[:, 0], STEPS + 1, dtype=torch.long)
+        products = torch.full_like(change[:, 0], ADMM_STEPS + 1, dtype=torch.long)
         a, Ks = torch.where(better, new, a), torch.where(better, Ks, 0.0)
         return Minimum(a.T, Ks.T, products, torch.zeros_like(better[:, 0]))
 

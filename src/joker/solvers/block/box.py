@@ -48,12 +48,8 @@ class Box:
             side = side.mul_(huge)
             low, high = torch.maximum(low, side.clamp(max=0)), torch.minimum(high, side.clamp_(min=0))
         below, above = (a - low).clamp_(min=0), (high - a).clamp_(min=0)
-        gradient = torch.clamp(g, above * -huge, below * huge)  # 0 for what is pushed against a wall
+        gradient = torch.clamp(g, above * -huge, below * huge)  # 0 where it pushes against a wall
         return Face(low, high, below, above, gradient)
-
-    def projected_gradient(self, a: Tensor, g: Tensor) -> Tensor:
-        """The gradient without what pushes against a wall; 0 at the solution."""
-        return self.face(a, g).gradient
 
 
 @dataclass(frozen=True)
@@ -64,16 +60,12 @@ class Face:
     high: Tensor
     below: Tensor  # distance to the lower wall
     above: Tensor  # distance to the upper wall
-    gradient: Tensor  # of coordinates that are free, or held and about to leave their wall
+    gradient: Tensor  # the projected gradient: 0 for held coordinates that do not leave their wall, and at the solution
 
     @property
     def free(self) -> Tensor:
         """1 for coordinates inside, 0 for those on a wall."""
         return torch.minimum(self.below, self.above).sign_()
-
-    def clamp(self, a: Tensor) -> Tensor:
-        """The nearest point inside."""
-        return torch.clamp(a, self.low, self.high)
 
     def reach(self, p: Tensor) -> Tensor:  # (t, 1)
         """Length of the longest step along -p, a row for each column, before a coordinate meets its wall."""

@@ -33,17 +33,17 @@ import torch
 from torch import Tensor
 
 from joker.ops.block_constants import BOX_TOLERANCE, PROPORTION, SHORT_STEP
-from joker.solvers.block.admm import STEPS, Admm
+from joker.solvers.block.admm import ADMM_STEPS, Admm
 from joker.solvers.block.box import Box, Face, Minimum, row_dot
 from joker.solvers.block.model import BlockProblem, Model, Strategy, TrialStep
 
 # Matrix-vector products of each column before ADMM, whose inverse costs as much as many products. All columns share
-# the inverse, so t columns wait for at most 1 / t² as many products each. Chosen by measurement.
+# the inverse, so each of t columns gets 1 / t² as many. Chosen by measurement with blocks of REFERENCE_ROWS rows.
 SINGLE_PRODUCTS = 192  # for one column
 SHARED_PRODUCTS = 96  # for several columns, divided by the square of their number
 KINKED_PRODUCTS = 32  # the same with a kink: a wall in the middle of the box interrupts conjugate directions often
 FEWEST_PRODUCTS = 6
-REFERENCE_ROWS = 512  # block size of these measurements; an inverse of more rows costs proportionally more products
+REFERENCE_ROWS = 512  # the inverse of a larger block costs proportionally more products
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,14 @@ class BoxCg(Strategy):
         limit, patience = self.problem.max_products, self.problem.patience
         b, t = a.shape
         few = _products_before_admm(b, t, kinked=box.kink != 0)
-        if limit <= few + STEPS:
+        if limit <= few + ADMM_STEPS:
             return box_conjugate_gradients(self.problem.K, h, g, a, box, tolerance, limit, patience)
         first = box_conjugate_gradients(self.problem.K, h, g, a, box, tolerance, few, patience)
         if bool(first.reached.all()):
             return first
         left = (~first.reached).nonzero()[:, 0]
         h, g, a = h[:, left], (g + first.Ks + h * (first.a - a))[:, left], first.a[:, left]
-        box, tolerance, limit = box.columns(left), tolerance[left], limit - few - STEPS
+        box, tolerance, limit = box.columns(left), tolerance[left], limit - few - ADMM_STEPS
         near = self.admm.approach(h, g, a, box)
         g = g + near.Ks + h * (near.a - a)
         last = box_conjugate_gradients(self.problem.K, h, g, near.a, box, tolerance, limit, patience)
@@ -139,7 +139,7 @@ def box_conjugate_gradients(
         slope = row_dot(p, face.gradient)
         length = slope / curvature
         goal = torch.addcmul(a, length, p, value=-1)
-        new = face.clamp(goal)
+        new = torch.clamp(goal, face.low, face.high)
         leaves = _largest(goal.sub_(new)) > 0
         products = products + (~done).long()
         Kd = Kp * -length
@@ -155,25 +155,18 @@ def box_conjugate_gradients(
 
 
 def _project(
-    K: Tensor,
-    h: Tensor,
-    a: Tensor,
-    p: Tensor,
-    Kp: Tensor,
-    length: Tensor,
-    slope: Tensor,
-    curvature: Tensor,
-    face: Face,
-    leaves: Tensor,
-) -> Minimum:
+    K: Tensor, h: Tensor, a: Tensor, p: Tensor, Kp: Tensor, length: Tensor, slope: Tensor, curvature: Tensor,
+    face: Face, leaves: Tensor,
+) -> Minimum:  # fmt: skip
     """For columns that leave the box: the projected step, a shorter one, or the one to the first wall."""
     first = torch.minimum(face.reach(p), length)
     onto = 1 + 4 * torch.finfo(a.dtype).eps  # else rounding may leave the coordinate an ulp off its wall
-    best, Kbest = face.clamp(torch.addcmul(a, first * onto, p, value=-1)), Kp * -first
+    best = torch.clamp(torch.addcmul(a, first * onto, p, value=-1), face.low, face.high)
+    Kbest = Kp * -first
     change = first * (0.5 * first * curvature - slope)
     left, products = leaves, torch.zeros_like(leaves, dtype=torch.long)
     for share in (1.0, SHORT_STEP):
-        trial = face.clamp(torch.addcmul(a, share * length, p, value=-1))
+        trial = torch.clamp(torch.addcmul(a, share * length, p, value=-1), face.low, face.high)
         d = trial - a
         Kd = d @ K
         trial_change = row_dot(d, torch.addcmul(Kd, h, d).mul_(0.5).add_(face.gradient))

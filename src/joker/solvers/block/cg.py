@@ -26,8 +26,7 @@ from joker.solvers.block.model import BlockProblem, Model, Strategy, TrialStep, 
 
 LOWER_WEIGHT = 0.6  # weight of the smallest h in log μ: badly conditioned columns gain most from a μ near their own h
 CLAMPED_SHARE = 0.1  # share of the decrease without walls that a step clamped to them must keep
-UNBOUNDED_TOLERANCE = 0.2  # share of the target for the gradient norm: without walls more precision costs little
-
+UNBOUNDED_TOLERANCE = 0.2  # as BOX_TOLERANCE: without walls more precision costs little
 
 Preconditioner = Callable[[Tensor], tuple[Tensor, Tensor]]  # from r (t, b) to z and K z, both (t, b)
 

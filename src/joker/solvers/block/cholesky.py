@@ -17,8 +17,6 @@ MOST_FACTORS = 2  # with more, conjugate gradients for all columns at once take 
 class Cholesky(Strategy):
     """Solve (K + diag h) d = -g; the second model of a block is a step of iterative refinement."""
 
-    tolerance_share = 0.0  # not used: the step is exact
-
     @staticmethod
     def suits(problem: BlockProblem) -> bool:
         if not (problem.loss.quadratic and problem.loss.unbounded):
@@ -30,7 +28,7 @@ class Cholesky(Strategy):
     def factor(self) -> Tensor:  # (1 or t, b, b)
         """Cholesky factors of K + diag h, one for all columns where they share h."""
         K, loss = self.problem.K, self.problem.loss
-        y, a = self.problem.y[:, :1], self.problem.a[:, :1]  # the curvature has as many columns as it has values
+        y, a = self.problem.y[:, :1], self.problem.a[:, :1]  # one column: the curvature then has as many as differ
         low, high = loss.box(y)
         free = (low < high).T.to(K)  # (1 or t, b)
         h = torch.where(free > 0, loss.psi_curvature(y, a).T, 1.0)

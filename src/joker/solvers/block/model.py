@@ -51,20 +51,15 @@ class BlockProblem:
         return dot64(d, g + 0.5 * Kd) + bend + self.box.kink_change(a, d)
 
     def gradient_rounding(self, s: Tensor) -> Tensor:  # (t,)
-        """Norm of the rounding error of f, y and K s, below which no gradient can be told from 0."""
+        """Norm of the rounding error of f, y and K s, below which no gradient can be distinguished from 0."""
         s, f, y = (torch.linalg.vector_norm(v, dim=0) for v in (s, self.f, self.y))
-        size: Tensor = f + y + s * self._largest * len(self.K) ** 0.5
+        size: Tensor = f + y + s * self.K.diagonal().max() * len(self.K) ** 0.5
         return torch.finfo(s.dtype).eps * size
 
     def change_rounding(self, d: Tensor) -> Tensor:  # (t,)
         """Rounding error of d·K d."""
-        size: Tensor = dot64(d, d) * self._largest * len(d) ** 0.5
+        size: Tensor = dot64(d, d) * self.K.diagonal().max() * len(d) ** 0.5
         return torch.finfo(d.dtype).eps * size
-
-    @cached_property
-    def _largest(self) -> Tensor:  # ()
-        """The largest entry of K."""
-        return self.K.diagonal().max()
 
 
 @dataclass(frozen=True)
@@ -110,12 +105,12 @@ class Strategy(ABC):
     """
 
     problem: BlockProblem
-    tolerance_share: ClassVar[float]  # ``Model.tolerance`` as a share of the norm that the trust region is to reach
+    tolerance_share: ClassVar[float] = 0.0  # of the gradient norm that the trust region is to reach
 
     @staticmethod
     @abstractmethod
     def suits(problem: BlockProblem) -> bool:
-        """Whether the loss is of the kind that this strategy needs."""
+        """Whether the loss has the properties that this strategy needs."""
 
     @abstractmethod
     def step(self, model: Model) -> TrialStep:

@@ -117,7 +117,7 @@ class _TrustRegion:
     def _measure(self) -> None:
         """Compute the gradient, and the norm of the projected gradient."""
         self.g = self.problem.gradient(self.a, self.Ks)
-        self.norm: Tensor = torch.linalg.vector_norm(self.problem.box.projected_gradient(self.a, self.g), dim=0)
+        self.norm: Tensor = torch.linalg.vector_norm(self.problem.box.face(self.a, self.g).gradient, dim=0)
 
     def _raise_target(self) -> None:
         self.target = torch.maximum(self.target, self.problem.gradient_rounding(self.a - self.problem.a))
