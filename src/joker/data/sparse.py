@@ -42,8 +42,7 @@ class SparseRows(Rows):
     @cached_property
     def row_bytes(self) -> int:
         """The bytes of a dense row, and what placing the entries of the fullest row takes."""
-        most = int(self.starts.diff().max()) if len(self) else 0
-        return self.inputs * self.dtype.itemsize + (most + 1) * (ENTRY_BYTES + self.dtype.itemsize)
+        return dense_row_bytes(self.inputs, int(self.starts.diff().max()) if len(self) else 0, self.dtype.itemsize)
 
     def take(
         self,
@@ -81,6 +80,11 @@ class SparseRows(Rows):
         place = torch.repeat_interleave(begin, counts).add_(columns)
         dense = torch.zeros(len(counts) * self.inputs, dtype=self.dtype, device=self.device)
         return dense.scatter_(0, place, values).view(len(counts), self.inputs)
+
+
+def dense_row_bytes(inputs: int, most_entries: int, itemsize: int) -> int:
+    """Return the bytes of a dense row, and what placing the entries of the fullest row takes."""
+    return inputs * itemsize + (most_entries + 1) * (ENTRY_BYTES + itemsize)
 
 
 def sparse_rows(

@@ -6,7 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,27 +18,35 @@ from torch import Tensor
 
 from joker import kernels
 from joker.callbacks import Callback, Result, Run, descend
-from joker.data import Rows, Scaling, Store
+from joker.data import Rows, Scaling, Store, make_targets
+from joker.data.array_rows import (
+    INPUT_DTYPES,
+    as_array,
+    copied_bytes,
+    device_of,
+    input_statistics,
+    rows_of,
+    stored_type,
+)
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import resolve
-from joker.estimators.budget import Fit, Sizes, plan_of_predict, plan_without_fit
 from joker.estimators.html_repr import NotebookView
-from joker.estimators.input_bandwidths import scaling_by, widths_of
-from joker.estimators.inputs import INPUT_DTYPES, as_array, copied_bytes, figures_of, rows_of
+from joker.estimators.input_bandwidths import bandwidth_of_inputs, scaling_by
 from joker.estimators.lambda_path import Path
+from joker.estimators.resolve import FitData
 from joker.estimators.scoring import Judge, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, Relay
 from joker.estimators.store_inputs import check_stored, is_stored
 from joker.estimators.training_set import Sample
 from joker.estimators.warm_start import Marks, Warm, seed_of
-from joker.estimators.watchers import watchers
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.planning import Plan
-from joker.prepare import Training, prepare
+from joker.planning import FitSpec, Plan
+from joker.planning.estimator_plan import plan_estimator_fit, plan_estimator_predict
+from joker.prepare import Training, build
 from joker.runtime import chunks, release_memory
-from joker.solvers import Settings
+from joker.solvers import Problem
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -157,17 +165,19 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         before = self._forget()
         lams = resolve.penalties(self.lam)
         scorer = scorer_of(self.early_stopping)
-        callbacks = watchers(self.callbacks, self.verbose, self.early_stopping)
-        seed, given = seed_of(self.random_state, before), len(sample.y)
-        if held is None and (np.ndim(self.lam) or any(callback.needs_score for callback in callbacks)):
+        callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
+        seed = seed_of(self.random_state, before)
+        if held is None and resolve.needs_held_out_rows(self.lam, callbacks):
             sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
         self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
         self._measure(sample)
-        sizes = Sizes.of(sample, given, held is not None, 0 if strata is None else self.classes_.itemsize)
-        self.plan_ = Fit(self, sizes, lams, place, callbacks, self._scaling).plan()
-        training = self._training(sample, lams, seed, place)
-        self.__dict__.setdefault("bandwidth_", training.kernel.bandwidth)
+        scored = held is not None
+        data = FitData(sample.x, sample.y.shape[1], len(lams), place, seed, self._scaling, scored, callbacks)
+        spec, self.plan_ = self._specify(data, sample)
+        training = self._training(spec, sample, lams)
+        if not hasattr(self, "bandwidth_"):
+            self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
         marks = Marks.of(sample, lams, training) if self.warm_start else None
         if before and marks:
             before.lead(training, marks)
@@ -188,14 +198,16 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             return relay.bare(self)._choose(result, lams, sample.y.shape[1])
 
         run = Run(training, title=type(self).__name__, judge=judge, model=fitted)
-        self.__dict__.update(vars(fitted(descend(run, [*callbacks, relay]))))
+        for name, value in vars(fitted(descend(run, [*callbacks, relay]))).items():
+            setattr(self, name, value)
         relay.close()
 
     def _forget(self) -> Warm | None:
         """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
-        for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_"):
-            self.__dict__.pop(name, None)
-        before = self.__dict__.pop("_warm", None)
+        before = getattr(self, "_warm", None)
+        for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_", "_warm"):
+            if hasattr(self, name):
+                delattr(self, name)
         return before if resolve.flag("warm_start", self.warm_start) else None
 
     def _choose(self, result: Result, lams: list[float], t: int) -> Self:
@@ -209,38 +221,24 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self.path_ = path
         return self
 
-    def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Training:
-        """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
-        (n, d), t, plan = sample.x.shape, sample.y.shape[1], self.plan_
-        _, mixed = resolve.precision(self.precision, self.dtype, plan.block_size >= n, place)
-        kernel = kernels.get(self.kernel)
-        m = resolve.n_features(self.n_features, self.features, kernel, n, d)
+    def _specify(self, data: FitData, sample: Sample) -> tuple[FitSpec, Plan]:
+        """Return the decisions of a fit within ``memory``, and the plan of what it holds."""
+        budget, scratch = resolve.budget(self.memory), resolve.memory(self.memory, data.device)
+        return plan_estimator_fit(resolve.fit_specs(self, data), sample, budget, scratch)
+
+    def _training(self, spec: FitSpec, sample: Sample, lams: list[float]) -> Training:
+        """Build the problem; its columns are those of the first λ, of the second, and so on."""
         # The kernel itself needs a copy: the machine keeps it, and the user may change the array.
-        x = rows_of(sample.x, plan.dtype, place, copy=m is None, scaling=self._scaling, host=plan.host)
+        exact, kernel = spec.n_features is None, spec.kernel
+        x = rows_of(sample.x, spec.dtype, spec.device, copy=exact, scaling=spec.scaling, host=spec.rows_on_host)
+        if stored_type(sample.x).itemsize > spec.dtype.itemsize:
+            x.check("X")  # a finite float64 may be infinite in float32
         w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
-        return prepare(
-            x,
-            self._columns(sample.y, len(lams), x),
-            loss=self._loss_of_columns(len(lams), place),
-            lam=np.repeat(lams, t).tolist(),
-            weights=w,
-            kernel=kernel,
-            bandwidth=resolve.sigma(self.bandwidth, self.kernel, kernel, x, w, seed),
-            n_features=m,
-            features=self.features,
-            intercept=self._constant,
-            memory=plan.scratch,
-            mixed=mixed,
-            settings=Settings(
-                block_size=plan.block_size,
-                max_epochs=self.max_epochs,
-                tol=self.tol,
-                max_time=self.max_time,
-                averaging=self.averaging,
-                momentum=self.momentum,
-                seed=seed,
-            ),
-        )
+        sigma = resolve.sigma(self.bandwidth, self.kernel, kernel, x, w, spec.settings.seed)
+        y = self._columns(sample.y, spec.n_lams, x)
+        targets = make_targets(y, np.repeat(lams, spec.targets).tolist(), w, x.dtype)
+        problem = Problem(self._loss_of_columns(spec.n_lams, spec.device), targets)
+        return build(replace(spec, kernel=kernel.with_bandwidth(sigma)), x, problem, self.plan_.scratch)
 
     @property
     def _scaling(self) -> Scaling | None:
@@ -250,12 +248,12 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _measure(self, sample: Sample) -> None:
         """Take the figures of the rows to train on, in one pass, and bandwidths that are given for each input."""
-        widths = widths_of(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
-        if widths is not None:
-            self.bandwidth_ = widths
+        bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
+        if bandwidths is not None:
+            self.bandwidth_ = bandwidths
         if resolve.flag("standardize", self.standardize):
-            found = figures_of(sample.x, sample.w)
-            self.mean_, self.scale_ = found.mean.numpy(), found.deviation.numpy()
+            statistics = input_statistics(sample.x, sample.w)
+            self.mean_, self.scale_ = statistics.mean.numpy(), statistics.deviation.numpy()
 
     def _columns(self, y: NDArray[Any], repeats: int, like: Tensor | Rows) -> Tensor:
         """The targets of all columns, or the one column that all share; signs stay in int8."""
@@ -289,9 +287,24 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Return what a fit to X and y would hold in memory, without fitting; ``print`` shows it as a table.
 
         Without targets one column is planned for, two classes or one output. Where no fit keeps ``memory``,
-        BudgetTooSmall names the smallest that will do.
+        BudgetTooSmall names the smallest sufficient budget.
         """
-        return plan_without_fit(self, X, y)
+        lams, device = resolve.penalties(self.lam), device_of(X, self.device)
+        callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
+        x = copy.copy(self)._check_rows(X)
+        scored = resolve.needs_held_out_rows(self.lam, callbacks)
+        share = resolve.fraction(self.validation_fraction) if scored else 0.0
+        targets, label_bytes = self._blank_targets(X.y if y is None and isinstance(X, Store) else y, device)
+        sample = Sample.blank(x, targets, share, copied_bytes(X, x), label_bytes)
+        bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), x.shape[1])
+        ones = np.ones(x.shape[1]) if resolve.flag("standardize", self.standardize) else None
+        scaling = scaling_by(ones, ones, bandwidths)
+        data = FitData(sample.x, sample.y.shape[1], len(lams), device, 0, scaling, scored, callbacks)
+        return self._specify(data, sample)[1]
+
+    def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:  # (1, t)
+        """Return a row of targets as y would be encoded, or one column, and the bytes of a class label."""
+        raise NotImplementedError
 
     def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
         return machine.predict(self._rows(x, machine), resolve.memory(self.memory, machine.constant.device))
@@ -305,18 +318,21 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return self._results(X, lambda f: f)
 
     def _results(self, X: Any, decode: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-        """What ``decode`` makes of the prediction function, (n, t), of rows as a user gives them: tile by tile."""
+        """Return ``decode`` of the prediction function, (n, t), of rows as a user passes them, tile by tile."""
         check_is_fitted(self)
         x = self._check_rows(X, reset=False)
         machine = self._machine
         one = decode(np.zeros((1, len(machine.constant)), dtype=str(machine.dtype).removeprefix("torch.")))
-        plan = plan_of_predict(self, machine, x, one, copied_bytes(X, x))
-        found = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
+        budget, scratch = resolve.budget(self.memory), resolve.memory(self.memory, machine.constant.device)
+        plan = plan_estimator_predict(
+            machine, x, one, copied=copied_bytes(X, x), scaling=self._scaling, budget=budget, scratch=scratch
+        )
+        result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
         for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
             f = part.cpu().numpy()
             f += self._offset
-            found[tile] = decode(f)
-        return found
+            result[tile] = decode(f)
+        return result
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -16,9 +16,9 @@ from sklearn.utils.validation import column_or_1d
 
 from joker import losses
 from joker.data import Labels, Store
+from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import KernelEstimator, check_pair, check_weights
-from joker.estimators.inputs import copied_bytes, place_of
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import classes_of
@@ -59,7 +59,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             stop early.
         """
         self._checked_loss("classification", "KernelRegressor")
-        place = place_of(X, self.device)
+        device = device_of(X, self.device)
         x, y = self._check_rows(X, check_labels(classes_of(X, y)))
         codes = self._meet(y)
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
@@ -68,7 +68,8 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             Xv, yv = check_pair(eval_set, classes_of)
             Xv, yv = self._check_rows(Xv, check_labels(yv), reset=False)
             held = Sample(Xv, self._signs(self._codes(yv)))
-        self._solve(Sample(x, self._signs(codes), w, copied_bytes(X, x)), held, codes, place)
+        sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
+        self._solve(sample, held, codes, device)
         self._remember(X)
         return self
 
@@ -110,6 +111,10 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         codes = self._codes(y)
         return Sample(X, self._signs(codes), weigh(self.class_weight, self.classes_, codes, w))
+
+    def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
+        classes = np.zeros(2) if y is None else np.unique(np.asarray(as_array(y)))
+        return np.ones((1, 1 if len(classes) <= 2 else len(classes)), dtype=np.int8), classes.itemsize
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return self._classes_of(y)  # the signs of a class are largest where it is

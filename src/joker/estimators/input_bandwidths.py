@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 
 from joker.data import Scaling
+from joker.data.array_rows import as_array
 from joker.errors import InvalidParameter
-from joker.estimators.inputs import as_array
 from joker.kernels import Kernel
 
 LEAST = 1e-30  # an input divided by less leaves what float32 can hold
 REMEDY = "Use an array such as np.ones(X.shape[1]), or one number for all inputs."
 
 
-def widths_of(bandwidth: Any, kernel: Kernel, d: int) -> NDArray[np.float64] | None:  # (d,)
+def bandwidth_of_inputs(bandwidth: Any, kernel: Kernel, d: int) -> NDArray[np.float64] | None:  # (d,)
     """Return the bandwidths of d inputs where each has its own; None where one number or rule is for all."""
     if isinstance(bandwidth, str | Real):
         return None
@@ -60,10 +60,10 @@ def scaling_by(
     """Return what inputs are moved by, and divided by: their deviation, their own bandwidth, or the product."""
     known = mean is not None and deviation is not None
     scaling = Scaling(torch.from_numpy(mean), torch.from_numpy(deviation)) if known else None
-    return divided(scaling, bandwidth) if np.ndim(bandwidth) else scaling
+    return divided_by(scaling, bandwidth) if np.ndim(bandwidth) else scaling
 
 
-def divided(
+def divided_by(
     scaling: Scaling | None,
     widths: NDArray[np.float64],  # (d,)
 ) -> Scaling:

@@ -13,9 +13,9 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 
 from joker import losses
+from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.base import KernelEstimator, check_pair, check_weights
-from joker.estimators.inputs import FLOATS, copied_bytes, place_of
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import numbers_of
@@ -44,7 +44,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
             stop early.
         """
         self._checked_loss("regression", "KernelClassifier")
-        place = place_of(X, self.device)
+        device = device_of(X, self.device)
         x, y = self._check_rows(X, numbers_of(X, y), multi_output=True, y_numeric=True)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
@@ -55,7 +55,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
             held = Sample(Xv, self._coded(yv))
             if held.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
-        self._solve(Sample(x, coded, w, copied_bytes(X, x)), held, None, place)
+        self._solve(Sample(x, coded, w, copied_bytes(X, x)), held, None, device)
         self._remember(X)
         return self
 
@@ -73,6 +73,13 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         return Sample(X, self._coded(y), w)
+
+    def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
+        width = self._loss_of_columns(1, device).box(torch.zeros(1, 1, device=device))[0].shape[1]
+        if y is None:
+            return np.zeros((1, width)), 0
+        encoded = self._coded(np.asarray(as_array(y)))
+        return np.zeros((1, max(encoded.shape[1], width)), dtype=encoded.dtype), 0
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return self._shaped(y)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from joker.callbacks import Callback, Run
-from joker.estimators.inputs import materialised
+from joker.data.array_rows import materialised
 
 __all__ = ["CallbackSupportMixin", "Relay", "with_callbacks"]
 

@@ -8,8 +8,8 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, validate_data
 
 from joker.data import Labels, Schema, Store, StoreRows
+from joker.data.array_rows import as_array
 from joker.errors import InvalidData
-from joker.estimators.inputs import as_array
 
 if TYPE_CHECKING:
     from joker.estimators.base import KernelEstimator

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from joker.data import StoreRows
+from joker.data import Rows, StoreRows
+from joker.data.array_rows import RowSubset, pick
 from joker.errors import InvalidData
-from joker.estimators.inputs import RowSubset, pick
 from joker.runtime import chunks
 
 
@@ -23,7 +23,19 @@ class Sample:
     x: Any  # (n, d): an array or a CSR matrix, or a part of one, or rows of a store
     y: NDArray[Any]  # (n, t): float32 or float64, or int8 where they are signs
     w: NDArray[np.float64] | None = None  # (n,)
-    copied: int = 0  # bytes of the copy that checking the rows has made
+    copied: int = 0  # bytes of the copy that validation has made
+    held_out: int = 0  # rows of the same data that are held out
+    label_bytes: int = 0  # bytes of a class label; 0 where targets are numbers
+
+    @classmethod
+    def blank(cls, x: Any, targets: NDArray[Any], share: float, copied: int, label_bytes: int) -> Sample:
+        """Return a sample with the sizes of a fit to ``x``, of which a share is held out, and without its numbers."""
+        n = x.shape[0]
+        held_out = math.ceil(n * share)
+        if held_out and not isinstance(x, Rows):
+            x = RowSubset(x, np.broadcast_to(np.intp(0), (n - held_out,)))
+        y = np.broadcast_to(targets, (n - held_out, targets.shape[1]))
+        return cls(x, y, None, copied, held_out, label_bytes)
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows."""
@@ -41,8 +53,9 @@ class Sample:
             rows = np.arange(len(self.y))
             kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
             kept = np.sort(kept)
-            train = Sample(RowSubset(self.x, kept), self.y[kept], None if self.w is None else self.w[kept], self.copied)
+            train = Sample(RowSubset(self.x, kept), self.y[kept], None if self.w is None else self.w[kept])
             scored = self.take(np.sort(held))
+        train = replace(train, copied=self.copied, held_out=len(scored.y), label_bytes=self.label_bytes)
         if any(part.w is not None and not part.w.any() for part in (train, scored)):
             raise InvalidData(
                 "the rows held out to choose lam or the epoch, and the others, must not all have zero weight. "

@@ -10,7 +10,7 @@ import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
-from joker.estimators.inputs import parts_of
+from joker.data.array_rows import arrays_of
 from joker.estimators.training_set import Sample
 from joker.kernels import Kernel
 from joker.prepare import Training
@@ -29,7 +29,7 @@ class Marks:
     @classmethod
     def of(cls, sample: Sample, lams: list[float], training: Training) -> Marks:
         """Return the marks of a problem."""
-        return cls(joblib.hash(parts_of(sample.x)), joblib.hash((sample.y, sample.w, lams)), training.kernel)
+        return cls(joblib.hash(arrays_of(sample.x)), joblib.hash((sample.y, sample.w, lams)), training.kernel)
 
 
 @dataclass(frozen=True, eq=False)

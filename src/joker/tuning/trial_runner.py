@@ -18,11 +18,11 @@ from sklearn.utils import check_random_state
 
 from joker import kernels
 from joker.data import Rows, Scaling
+from joker.data.array_rows import cast_row_bytes, input_statistics, pick, rows_of, stored_type
 from joker.errors import InvalidData
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
-from joker.estimators.input_bandwidths import divided
-from joker.estimators.inputs import dense_row_bytes, figures_of, pick, rows_of, stored_type
+from joker.estimators.input_bandwidths import divided_by
 from joker.estimators.scoring import score_path
 from joker.kernels import Kernel
 from joker.tuning.halving import OCTAVES, Candidate, Family, Trial
@@ -205,7 +205,7 @@ class Bench:
         )
 
     def _block_size(self, n: int) -> int:
-        room = resolve.block_size(resolve.AUTO, n, dense_row_bytes(self.x), self._memory)
+        room = resolve.block_size(resolve.AUTO, n, cast_row_bytes(self.x), self._memory)
         return max(1, min(BLOCK, n // BLOCKS, room))
 
     def _weights(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
@@ -232,7 +232,7 @@ class Bench:
         scaling = self.scaling
         if power:
             assert self.relevance is not None
-            scaling = divided(scaling, 1 / self.relevance.weights(power))
+            scaling = divided_by(scaling, 1 / self.relevance.weights(power))
         wide = torch.float64 if stored_type(x) == np.float64 else torch.float32
         return rows_of(x, wide, torch.device("cpu"), copy=False, scaling=scaling)
 
@@ -270,7 +270,7 @@ def make_bench(
 def _scaling(model: KernelEstimator, x: Any, w: NDArray[np.float64] | None) -> Scaling | None:
     if not resolve.flag("standardize", model.standardize):
         return None
-    return figures_of(x, w)
+    return input_statistics(x, w)
 
 
 def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:

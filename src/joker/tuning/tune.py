@@ -18,11 +18,11 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
 from joker.data import Store, StoreRows
+from joker.data.array_rows import INPUT_DTYPES, as_array, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.inputs import INPUT_DTYPES, as_array, place_of
 from joker.estimators.regression import KernelRidge
 from joker.kernels import Kernel, get
 from joker.tuning.halving import Search, sizes
@@ -147,7 +147,7 @@ def tune(
     w = check_weights(sample_weight, x.shape[0])
     if callback is not None and not callable(callback):
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
-    bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback, clock)
+    bench = make_bench(model, _scorer(model, scoring), x, labels, w, device_of(X, model.device), callback, clock)
     penalties = _penalties(lam, model)
     several = _kernels(kernels, model, bench)
     powers = _powers(relevance, several, bench, bandwidths is None)
