@@ -1,4 +1,4 @@
-"""What every estimator shares: its settings, and the way from arrays to a machine and back."""
+"""The base class of all estimators: their parameters, the fit of arrays and the predictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from joker.estimators.scoring import Judge, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, Relay
 from joker.estimators.store_inputs import check_stored, is_stored
 from joker.estimators.training_set import Sample
-from joker.estimators.warm_start import Marks, Warm, seed_of
+from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
@@ -51,7 +51,7 @@ from joker.solvers import Problem
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
-    """The settings and the fit that regressors and classifiers share."""
+    """The parameters and the fit that regressors and classifiers share."""
 
     lam: float | Sequence[float] = 1.0
     kernel: str | Kernel = "gaussian"
@@ -82,7 +82,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """α, one weight for each training row."""
         check_is_fitted(self)
         if not isinstance(self._machine, ExactMachine):
-            raise AttributeError("dual_coef_ is there with the kernel itself (n_features=None); see coef_.")
+            raise AttributeError("dual_coef_ exists with the kernel itself (n_features=None) only; see coef_.")
         return self._shaped(self._machine.alpha.cpu().numpy())
 
     @property
@@ -90,22 +90,22 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """θ, one weight for each feature."""
         check_is_fitted(self)
         if not isinstance(self._machine, FeatureMachine):
-            raise AttributeError("coef_ is there with features (n_features an int); see dual_coef_.")
+            raise AttributeError("coef_ exists with features (n_features an int) only; see dual_coef_.")
         theta = self._machine.theta[:-1] if self._constant else self._machine.theta
         return self._shaped(theta.cpu().numpy()).T
 
     def save(self, path: str | os.PathLike[str], *, store_features: bool = False) -> None:
         """Write the fitted estimator to one file, which `joker.load` reads.
 
-        The file is safetensors with a JSON document, holds no code, and is there either whole or not at all;
-        one of that name is replaced. Functions, ``callbacks`` and the state of a warm start are not kept.
+        The file is safetensors with a JSON document and holds no code. It is written in one step, and replaces a
+        file of that name. Functions, ``callbacks`` and the state of a warm start are not saved.
 
         Parameters
         ----------
         path : str or PathLike
-            Where to, in a folder that exists.
+            The file, in a folder that exists.
         store_features : bool
-            Whether to keep random features themselves. By default a file keeps the seed that gives them
+            Whether to save the random features themselves. By default a file has the seed that gives them
             exactly, and is small; a release of torch with another random number generator could not read it.
         """
         from joker.estimators import persistence
@@ -118,31 +118,31 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return tags
 
     def _loss(self) -> Loss:
-        """The loss that the parameters name."""
+        """Return the loss of the parameters."""
         raise NotImplementedError
 
     def _loss_of_columns(self, repeats: int, place: torch.device) -> Loss:
-        """The loss of all columns, which are those of one λ, ``repeats`` times."""
+        """Return the loss of all columns: those of one λ, ``repeats`` times."""
         return self._loss()
 
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
-        """The (n, t) columns in the shape that a user expects."""
+        """Return (n, t) columns in the shape that a user expects."""
         return columns
 
     def _centre(self, sample: Sample) -> NDArray[np.float64]:  # (t,)
-        """What the targets are moved by before the fit and the predictions after it."""
+        """Return what is subtracted from the targets before the fit and added to the predictions after it."""
         return np.zeros(sample.y.shape[1])
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
-        """Checked rows, targets and weights as a fitted estimator codes and weighs them."""
+        """Return checked rows, targets and weights as a fitted estimator encodes and weights them."""
         raise NotImplementedError
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
-        """The targets as a user gave them."""
+        """Return encoded targets as the user passed them."""
         raise NotImplementedError
 
     def _remember(self, X: Any) -> None:
-        """Keep the names of the columns of a store: rows of others are refused."""
+        """Store the column names of a row store: predictions check them."""
         if isinstance(X, Store):
             self.schema_ = X.schema
 
@@ -155,7 +155,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return loss
 
     def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        """Check arrays, sparse matrices, frames or tensors as scikit-learn does, and rows of stores likewise."""
+        """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
         if is_stored(X):
             return check_stored(self, X, y, **checks)
         return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
@@ -178,20 +178,20 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         training = self._training(spec, sample, lams)
         if not hasattr(self, "bandwidth_"):
             self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
-        marks = Marks.of(sample, lams, training) if self.warm_start else None
-        if before and marks:
-            before.lead(training, marks)
+        hashes = ProblemHashes.of(sample, lams, training) if self.warm_start else None
+        if before and hashes:
+            before.continue_in(training, hashes)
         judge = None if held is None else Judge(self, held, lams, scorer)
         self._descend(training, sample, lams, judge, callbacks)
-        if marks:
-            self._warm = Warm(seed, marks, training.descent.state_dict())
+        if hashes:
+            self._warm = WarmStart(seed, hashes, training.descent.state_dict())
         del training, judge
-        release_memory(torch.device("cpu"))  # else the C library keeps most of it for later
+        release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
 
     def _descend(
         self, training: Training, sample: Sample, lams: list[float], judge: Judge | None, callbacks: list[Callback]
     ) -> None:
-        """Run a training while it is watched, and become what comes out of it."""
+        """Run a training with its callbacks, and take the attributes of the fitted model."""
         relay = Relay(self, sample)
 
         def fitted(result: Result) -> KernelEstimator:
@@ -202,8 +202,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             setattr(self, name, value)
         relay.close()
 
-    def _forget(self) -> Warm | None:
-        """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
+    def _forget(self) -> WarmStart | None:
+        """Remove what an earlier fit has stored; return its end, if this fit is to continue from it."""
         before = getattr(self, "_warm", None)
         for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_", "_warm"):
             if hasattr(self, name):
@@ -211,7 +211,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return before if resolve.flag("warm_start", self.warm_start) else None
 
     def _choose(self, result: Result, lams: list[float], t: int) -> Self:
-        """Become the model of the best λ; keep them all where rows were held out."""
+        """Take the attributes of the best λ; store the models of all λ where rows were held out."""
         self.stop_reason_ = result.reason
         if not result.record.scores:
             return self._become(result, lams, 0, t)
@@ -242,12 +242,12 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     @property
     def _scaling(self) -> Scaling | None:
-        """What inputs are moved and divided by, where they are."""
+        """What inputs are shifted and divided by; None where they are used as they are."""
         mean, deviation, bandwidth = (getattr(self, name, None) for name in ("mean_", "scale_", "bandwidth_"))
         return scaling_by(mean, deviation, bandwidth)
 
     def _measure(self, sample: Sample) -> None:
-        """Take the figures of the rows to train on, in one pass, and bandwidths that are given for each input."""
+        """Compute the statistics of the training rows in one pass, and check the bandwidth of each input."""
         bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
         if bandwidths is not None:
             self.bandwidth_ = bandwidths
@@ -256,7 +256,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             self.mean_, self.scale_ = statistics.mean.numpy(), statistics.deviation.numpy()
 
     def _columns(self, y: NDArray[Any], repeats: int, like: Tensor | Rows) -> Tensor:
-        """The targets of all columns, or the one column that all share; signs stay in int8."""
+        """Return the targets of all columns, or the one column that all share; signs stay in int8."""
         if y.dtype == np.int8:
             columns = torch.from_numpy(y).to(like.device)
         else:
@@ -267,7 +267,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
     def _become(self, result: Result, lams: list[float], i: int, t: int) -> Self:
-        """Become the model of the i-th λ, of the t columns that belong to it, with its history."""
+        """Take the attributes of the i-th λ, with its t columns and its history."""
         columns = slice(i * t, (i + 1) * t)
         self.history_ = [r.entry(columns, r.scores[i] if r.scores else None) for r in result.records]
         self.history_[0]["plan"] = self.plan_.facts
@@ -276,7 +276,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return self._take(result.machine, lams, i, t)
 
     def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self:
-        """Predict with the t columns of a machine that belong to the i-th λ."""
+        """Predict with the t columns of the i-th λ of a machine."""
         self._machine = machine.columns(i * t, (i + 1) * t)
         self.lam_ = lams[i]
         constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
@@ -310,11 +310,11 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return machine.predict(self._rows(x, machine), resolve.memory(self.memory, machine.constant.device))
 
     def _rows(self, x: Any, machine: Machine, host: bool = False) -> Rows:
-        """Checked rows as the machine takes them."""
+        """Return checked rows as the machine reads them."""
         return rows_of(x, machine.dtype, machine.constant.device, copy=False, scaling=self._scaling, host=host)
 
     def _decide(self, X: Any) -> NDArray[Any]:  # (n, t)
-        """The prediction function of each column, for rows as a user gives them."""
+        """Return the prediction function of each column, of rows as a user passes them."""
         return self._results(X, lambda f: f)
 
     def _results(self, X: Any, decode: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
@@ -336,7 +336,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """The weights of n rows, where there are any."""
+    """Return the checked weights of n rows; None where there are none."""
     if sample_weight is None:
         return None
     given = as_array(sample_weight)
@@ -351,7 +351,7 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
 
 
 def check_pair(eval_set: Any, targets_of: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """The rows and targets of ``eval_set``; a store has both."""
+    """Return the rows and targets of ``eval_set``; a row store has both."""
     alone = eval_set[0] if isinstance(eval_set, tuple | list) and len(eval_set) == 1 else eval_set
     if isinstance(alone, Store):
         return alone, targets_of(alone, None)

@@ -48,20 +48,20 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         Parameters
         ----------
         X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
-            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on the disk.
+            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on disk.
         y : array of shape (n,)
             Classes, as numbers or strings. A class whose rows all have weight 0 is still a class. A row store
-            brings its own.
+            has its own.
         sample_weight : array of shape (n,), optional
-            How much each row counts; 2 is the row twice, 0 leaves it out.
+            The weight of each row: 2 is the row twice, 0 leaves it out.
         eval_set : pair (X, y) or row store, optional
-            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
-            stop early.
+            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
+            ``early_stopping``.
         """
         self._checked_loss("classification", "KernelRegressor")
         device = device_of(X, self.device)
         x, y = self._check_rows(X, check_labels(classes_of(X, y)))
-        codes = self._meet(y)
+        codes = self._learn_classes(y)
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
         held = None
         if eval_set is not None:
@@ -73,8 +73,8 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         self._remember(X)
         return self
 
-    def _meet(self, y: NDArray[Any] | Labels) -> NDArray[Any]:  # (n,)
-        """Learn the classes; return which of them each row is of."""
+    def _learn_classes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:  # (n,)
+        """Store the classes; return the index of the class of each row."""
         if isinstance(y, Labels):
             self.classes_ = y.classes
             return y.codes
@@ -85,7 +85,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return codes_of(y, self.classes_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy on rows; y may be left out where X is a row store."""
+        """Return the accuracy on rows; y may be omitted where X is a row store."""
         return float(super().score(X, X.y if y is None and isinstance(X, Store) else y, sample_weight))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -94,7 +94,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return f[:, 0] if len(self.classes_) == 2 else f
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X: that with the largest decision function."""
+        """Return the class of each row of X: the one with the largest decision function."""
         return self._results(X, self._classes_of)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -103,7 +103,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return self._results(X, _probabilities)
 
     def _signs(self, codes: NDArray[Any]) -> NDArray[np.int8]:  # (n, t)
-        """1 for the class of a column and −1 for the others."""
+        """Return 1 for the class of a column and −1 for the others."""
         classes = np.arange(len(self.classes_))
         columns = classes[1:] if len(classes) == 2 else classes
         return np.where(codes[:, None] == columns, np.int8(1), np.int8(-1))
@@ -117,19 +117,19 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return np.ones((1, 1 if len(classes) <= 2 else len(classes)), dtype=np.int8), classes.itemsize
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        return self._classes_of(y)  # the signs of a class are largest where it is
+        return self._classes_of(y)  # the sign of its class is the largest of a row
 
     def _classes_of(self, f: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         codes = (f[:, 0] > 0).astype(np.intp) if len(self.classes_) == 2 else f.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[codes]
-        return found
+        classes: NDArray[Any] = self.classes_[codes]
+        return classes
 
     def _codes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:
         if isinstance(y, Labels):
-            places: NDArray[Any] = self._codes(y.classes)[y.codes]
-            return places
-        if len(odd := np.setdiff1d(y, self.classes_)):
-            raise InvalidData(f"y of eval_set must have classes of y only; found {odd[0]!r}. Leave such rows out.")
+            codes: NDArray[Any] = self._codes(y.classes)[y.codes]
+            return codes
+        if len(unknown := np.setdiff1d(y, self.classes_)):
+            raise InvalidData(f"y of eval_set must have classes of y only; found {unknown[0]!r}. Leave such rows out.")
         return codes_of(y, self.classes_)
 
 
@@ -142,7 +142,7 @@ def _probabilities(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
 
 
 def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
-    """The place of each label among the sorted classes, in the smallest type that holds it."""
+    """Return the index of each label among the sorted classes, in the smallest integer type."""
     codes = np.empty(len(y), dtype=np.min_scalar_type(len(classes)))
     for rows in chunks(len(y)):
         codes[rows] = np.searchsorted(classes, y[rows])
@@ -150,14 +150,14 @@ def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
 
 
 def check_labels(y: Any) -> Any:
-    """One column of labels. Rows of no class are refused: None has no place in the order of the classes."""
+    """Return one column of labels. None is refused, as it cannot be sorted among classes."""
     if isinstance(y, Labels):
         return y
     labels = np.asarray(y)
     given: list[Any] = labels.tolist() if labels.dtype == object and labels.ndim == 1 else []
     if None in given:
         row = given.index(None)
-        raise InvalidData(f"y must name a class for each row; found None in row {row}. Leave such rows out.")
+        raise InvalidData(f"y must have a class for each row; found None in row {row}. Leave such rows out.")
     return column_or_1d(y, warn=True)
 
 
@@ -201,15 +201,15 @@ class KernelClassifier(BaseClassifier):
     loss : str or Loss
         ``"squared_hinge"``, ``"hinge"``, ``"logistic"``, or a loss of :mod:`joker.losses` or of your own.
     class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.
 
     Notes
     -----
-    λ is ``1/C`` of scikit-learn's SVC and LogisticRegression. ``predict_proba`` is there with
-    the logistic loss only; other losses work inside CalibratedClassifierCV.
+    λ is ``1/C`` of scikit-learn's SVC and LogisticRegression. ``predict_proba`` exists with
+    the logistic loss only; use CalibratedClassifierCV with other losses.
 
     Examples
     --------
@@ -239,9 +239,9 @@ class KernelSVC(BaseClassifier):
     Parameters
     ----------
     loss : {"squared_hinge", "hinge"}
-        Which of the two.
+        The loss.
     class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.
@@ -281,7 +281,7 @@ class KernelLogistic(BaseClassifier):
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.

@@ -1,4 +1,4 @@
-"""Regressors: any loss of the residual, and a name for each of the common ones."""
+"""Regressors: any loss of the residual, and a class for each of the common ones."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         Parameters
         ----------
         X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
-            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on the disk.
+            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on disk.
         y : array of shape (n,) or (n, outputs)
-            Targets. Outputs are fitted in one pass, with one λ. A row store brings its own.
+            Targets. Several outputs are fitted in one pass, with one λ. A row store has its own.
         sample_weight : array of shape (n,), optional
-            How much each row counts; 2 is the row twice, 0 leaves it out.
+            The weight of each row: 2 is the row twice, 0 leaves it out.
         eval_set : pair (X, y) or row store, optional
-            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
-            stop early.
+            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
+            ``early_stopping``.
         """
         self._checked_loss("regression", "KernelClassifier")
         device = device_of(X, self.device)
@@ -60,7 +60,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         return self
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² on rows; a row store brings its own y."""
+        """Return R² on rows; y may be omitted where X is a row store."""
         return float(super().score(X, numbers_of(X, y), sample_weight))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -76,16 +76,15 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
         width = self._loss_of_columns(1, device).box(torch.zeros(1, 1, device=device))[0].shape[1]
-        if y is None:
-            return np.zeros((1, width)), 0
-        encoded = self._coded(np.asarray(as_array(y)))
-        return np.zeros((1, max(encoded.shape[1], width)), dtype=encoded.dtype), 0
+        given = np.zeros((1, 1)) if y is None else np.asarray(as_array(y))
+        columns = 1 if given.ndim == 1 else given.shape[1]
+        return np.zeros((1, max(columns, width)), dtype=given.dtype if given.dtype in FLOATS else np.float64), 0
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return self._shaped(y)
 
     def _centre(self, sample: Sample) -> NDArray[np.float64]:
-        # The intercept is penalised; moved to the mean, the targets need only a small one.
+        # The intercept is penalised. Targets with mean 0 need only a small one.
         return sample.mean() if self._constant else super()._centre(sample)
 
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
@@ -112,7 +111,7 @@ class KernelRegressor(BaseRegressor):
         ``"squared_epsilon_insensitive"``, ``"quantile"``, ``"lp"``, or a loss of
         :mod:`joker.losses` or of your own.
     delta, epsilon, p, quantile : float, optional
-        The parameter of the loss of that name, where it is not to be the default:
+        The parameter of the loss, if it is not the default:
         ``delta`` of huber, ``epsilon`` of the ε-insensitive ones, ``p`` of lp, ``quantile`` of quantile.
     %(shared)s
 
@@ -176,12 +175,12 @@ class KernelHuber(BaseRegressor):
     """Robust kernel regression with Huber's loss.
 
     Minimises ``λ/2 ‖θ‖² + Σ w_i h(y_i − f(x_i))`` where ``h(u)`` is ``u²/2`` up to ``|u| = δ``
-    and the straight line ``δ|u| − δ²/2`` beyond: an outlier pulls no harder than ``δ``.
+    and the line ``δ|u| − δ²/2`` for larger residuals, so that the gradient of an outlier is at most ``δ``.
 
     Parameters
     ----------
     delta : float
-        The residual δ from which on the loss is linear, in units of y.
+        The residual δ at which the loss becomes linear, in units of y.
     %(shared)s
 
     Notes

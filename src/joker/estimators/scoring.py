@@ -58,7 +58,7 @@ class Judge:
 
     def __init__(self, model: KernelEstimator, held: Sample, lams: list[float], scorer: Scorer | None) -> None:
         self.model, self.lams, self.scorer = model, lams, scorer
-        self.held = held if scorer is None else held.weighty()
+        self.held = held if scorer is None else held.of_positive_weight()
         self.targets = None if scorer is None else model._decoded(self.held.y)
 
     def __call__(self, machine: Machine) -> list[float]:

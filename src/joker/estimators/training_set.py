@@ -1,4 +1,4 @@
-"""Rows with their targets, as the estimators pass them on."""
+"""Rows with their encoded targets and weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from joker.runtime import chunks
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows with their targets, coded as numbers."""
+    """Rows with their targets, encoded as numbers."""
 
     x: Any  # (n, d): an array or a CSR matrix, or a part of one, or rows of a store
     y: NDArray[Any]  # (n, t): float32 or float64, or int8 where they are signs
@@ -42,9 +42,9 @@ class Sample:
         return Sample(pick(self.x, rows), self.y[rows], None if self.w is None else self.w[rows])
 
     def hold_out(self, share: float, strata: NDArray[Any] | None, seed: int) -> tuple[Sample, Sample]:
-        """Return the rows to train on, which are not copied, and a share of the rows to score on.
+        """Return the training rows, which are not copied, and a share of the rows to score on.
 
-        The share is as large in every stratum. Of a store it is the last rows: they are in random order.
+        The share is the same in every stratum. A store holds out its last rows, which are in random order.
         """
         if isinstance(self.x, StoreRows):
             last = min(max(1, len(self.y) - math.ceil(share * len(self.y))), len(self.y) - 1)
@@ -66,8 +66,8 @@ class Sample:
     def _run(self, start: int, stop: int) -> Sample:
         return Sample(self.x.run(start, stop), self.y[start:stop], None if self.w is None else self.w[start:stop])
 
-    def weighty(self) -> Sample:
-        """Return the rows that have a weight."""
+    def of_positive_weight(self) -> Sample:
+        """Return the rows of positive weight."""
         return self if self.w is None else self.take(np.flatnonzero(self.w))
 
     def mean(self) -> NDArray[np.float64]:  # (t,)
