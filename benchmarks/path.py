@@ -72,7 +72,7 @@ def step_seconds(solve: Descent, together: int) -> float:
     started = time.perf_counter()
     for _ in range(together):
         solve.step()
-    solve.tally.counts.sum().item()  # waits for the device
+    solve.statistics.counts.sum().item()  # waits for the device
     return (time.perf_counter() - started) / together
 
 

@@ -133,7 +133,7 @@ def _epoch(training: Training) -> float:
     warm = min(WARM, descent.blocks.count - 1)
     for _ in range(warm):
         descent.step()
-    descent.tally.counts.sum().item()  # waits for the device
+    descent.statistics.counts.sum().item()  # waits for the device
     started = time.perf_counter()
     descent.run()
     return (time.perf_counter() - started) * descent.blocks.count / (descent.blocks.count - warm)
@@ -141,12 +141,12 @@ def _epoch(training: Training) -> float:
 
 def _steps(training: Training, steps: int) -> float:
     """The median of some steps, after those that set things up."""
-    warm = WARM if training.descent.visits.replay else 2
+    warm = WARM if training.descent.schedule.replay else 2
     times = []
     for number in range(steps + warm):
         started = time.perf_counter()
         training.descent.step()
-        training.descent.tally.counts.sum().item()  # waits for the device
+        training.descent.statistics.counts.sum().item()  # waits for the device
         if number >= warm:
             times.append(time.perf_counter() - started)
     return median(times)

@@ -88,7 +88,7 @@ class Case:
             settings=Settings(block_size=self.b, momentum=self.momentum, seed=SEED),
         ).descent
         if self.alone:
-            solve.state.part(replace(solve.state.how, ahead=False))
+            solve.state.use(replace(solve.state.chunking, ahead=False))
         return solve
 
 
@@ -179,8 +179,8 @@ def measure(case: Case) -> dict[str, Any]:
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "peak_bytes_without_x": torch.cuda.max_memory_allocated() - inputs,
         "synchronisations": synchronisations(descent.step),
-        "products_per_column": round(descent.tally.products / descent.steps / case.t, 1),
-        "outcomes": {outcome.name: count for outcome, count in descent.tally.outcomes.items()},
+        "products_per_column": round(descent.statistics.products / descent.steps / case.t, 1),
+        "outcomes": {outcome.name: count for outcome, count in descent.statistics.outcomes.items()},
         "first_steps_seconds": round(warm, 2),
     }
     del descent
