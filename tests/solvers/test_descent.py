@@ -252,6 +252,22 @@ def test_the_better_of_average_and_last_iterate_is_returned_in_each_column() -> 
     assert torch.equal(report.gap.gap, torch.minimum(both[0].gap, both[1].gap))
 
 
+@methods
+def test_the_keys_of_a_saved_state_stay_those_of_earlier_versions(method: dict[str, bool]) -> None:
+    saved = make(**method).state_dict()
+    parts = {
+        name for name, used in (("average", method.get("averaging", True)), ("momentum", "momentum" in method)) if used
+    }
+    assert set(saved) == {"identity", "steps", "seconds", "records", "tally", "state"} | parts
+    assert set(saved["tally"]) == {"counts", "recent", "used"}
+    assert set(saved["state"]) == {"alpha", "image"}
+    assert set(saved.get("average", {})) in (set(), {"alpha", "image", "steps", "seen"})
+    assert set(saved.get("momentum", {})) in (set(), {"alpha", "image", "theta", "dual"})
+    problem = {"rows", "kernel or features", "targets", "weights", "lam", "dtype", "loss"}
+    settings = {"block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed"}
+    assert set(saved["identity"]) == problem | settings
+
+
 def test_a_saved_state_of_another_problem_is_refused() -> None:
     saved = make().state_dict()
     for other in (
