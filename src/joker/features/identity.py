@@ -1,4 +1,4 @@
-"""The linear kernel's own features: the inputs themselves."""
+"""The features of the linear kernel: the inputs themselves."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class Identity(FeatureMap):
         return replace(self, first=self.first + start, last=self.first + stop, origin=None)
 
     def work_bytes(self, b: int) -> int:
-        """Return 0: nothing is made."""
+        """Return 0: the features are a view of the inputs."""
         return 0
 
 
 def outline(kernel: FeatureKernel, d: int, m: int, blank: Blank) -> Identity:
-    """Return the map, which has no numbers."""
+    """Return the map, which has no tensors."""
     return Identity(d, 0, d)
 
 
 def draw(kernel: FeatureKernel, d: int, m: int, generator: torch.Generator) -> Identity:
-    """Return the map, of which there is one."""
+    """Return the map; nothing is random about it."""
     if m != d:
         raise InvalidParameter(
             f"n_features must be the number of inputs with the {kernel.name} kernel, which is its own feature map; "

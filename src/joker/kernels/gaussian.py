@@ -33,7 +33,7 @@ class Gaussian(Radial):
         return decay(r2.mul_(0.5))
 
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
-        """Return ones: the Gaussian kernel is a mixture of one."""
+        """Return ones: the Gaussian kernel is a mixture of one component."""
         return torch.ones(m, dtype=torch.float64)
 
     def bandwidth_from(self, gamma: float) -> float:

@@ -16,8 +16,8 @@ from joker.kernels.distance import squared_distance
 class Linear(Kernel):
     """k(x, z) = ⟨x, z⟩.
 
-    A length scale would only multiply it by a constant, which is λ's work: its bandwidth
-    is 1, cannot be given, and asking for another one changes nothing.
+    A length scale would only multiply it by a constant, as λ does. Its bandwidth is always
+    1: it cannot be set, and `with_bandwidth` returns the kernel unchanged.
     """
 
     bandwidth: float = field(default=1.0, init=False, repr=False)
@@ -51,6 +51,6 @@ class Linear(Kernel):
         return squared_distance(x, z).sqrt_()
 
     def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the kernel as it is."""
+        """Return the kernel unchanged."""
         check_bandwidth(bandwidth)
         return self

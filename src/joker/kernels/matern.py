@@ -12,11 +12,11 @@ from joker.kernels.distance import decay, squared_distance
 from joker.kernels.radial import Radial
 from joker.ops.gram import gram, gram_fused
 
-_FLOAT64 = 8  # bytes
+_FLOAT64_BYTES = 8
 
 
 class Matern(Radial):
-    """What the orders share: the spectrum is Student's t with 2ν degrees of freedom.
+    """Base class of the Matérn kernels, whose spectrum is Student's t with 2ν degrees of freedom.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class Matern12(Matern):
         z: Tensor,  # (k, d)
     ) -> Tensor:  # (b, k)
         """Return the matrix of k(x_i, z_j)."""
-        # The square root has a vertical tangent at zero: there it would turn an error of
-        # 10⁻⁷ in the squared distance into one of 3·10⁻⁴ in the kernel, so that float32
-        # rows need squared distances in float64, or sums of squares of differences.
+        # Near zero the square root turns an error of 10⁻⁷ in the squared distance into an error of
+        # 3·10⁻⁴ in the kernel. So float32 rows need squared distances in float64, or as sums of
+        # squared differences.
         if self.own_profile and gram_fused(x, z):
             return gram(x, z, "matern12", self.bandwidth)
         return self.profile(squared_distance(x, z, self.bandwidth, torch.float64).to(x.dtype))
@@ -61,8 +61,8 @@ class Matern12(Matern):
         return decay(r2.sqrt_())
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return the bytes that a call holds at its peak: distances and rows in float64, twice while they are cast."""
-        return (_FLOAT64 + itemsize) * b * k + 2 * _FLOAT64 * (b + k + 1) * (d + 1)
+        """Return the bytes that a call holds at its peak: float64 distances and rows, and a copy of each."""
+        return (_FLOAT64_BYTES + itemsize) * b * k + 2 * _FLOAT64_BYTES * (b + k + 1) * (d + 1)
 
 
 @dataclass(frozen=True)

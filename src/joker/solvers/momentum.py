@@ -30,7 +30,7 @@ from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.problem import Problem
 from joker.solvers.state import State
 
-ROUNDING = 100  # units in the last place by which rounding errors may raise an objective of many rows
+OBJECTIVE_ROUNDING = 100  # units in the last place by which rounding errors may raise an objective of many rows
 
 
 class Momentum:
@@ -71,7 +71,7 @@ class Momentum:
         before, self.dual = self.dual, dual
         if before is None:
             return
-        rounding = ROUNDING * torch.finfo(state.alpha.dtype).eps * before.abs()
+        rounding = OBJECTIVE_ROUNDING * torch.finfo(state.alpha.dtype).eps * before.abs()
         if bool((dual - before > rounding).any()):
             self.theta.fill_(1 / self.count)
             self.alpha.copy_(state.alpha)
