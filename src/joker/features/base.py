@@ -203,21 +203,11 @@ class FeatureMap(ABC):
 class FilledMap(FeatureMap):
     """A map that writes its features to a given tensor: a call is a ``fill`` of a new one."""
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
+    def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         return self.fill(x)
 
     @abstractmethod
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor: ...  # (b, d) -> (b, m)
 
 
 Blank = Callable[..., Tensor]

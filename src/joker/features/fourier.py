@@ -33,33 +33,20 @@ class Fourier(FilledMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.weights.shape[0]
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return self.weights.shape[1]
 
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor:  # (b, d) -> (b, m)
         return cosines(x, self.weights, self.phase, self.scale, out=out, low=low)
 
     def fill_bytes(self, b: int) -> int:
         """Return 0: the features are computed in place."""
         return 0
 
-    def apply(
-        self,
-        x: Tensor,  # (b, d)
-        theta: Tensor,  # (m, t)
-    ) -> Tensor:  # (b, t)
-        """Return ψ(x) θ."""
+    def apply(self, x: Tensor, theta: Tensor) -> Tensor:  # (b, d), (m, t) -> (b, t)
         return cosine_sum(x, self.weights, self.phase, theta, self.scale)
 
     def apply_bytes(self, b: int, t: int) -> int:
@@ -67,7 +54,6 @@ class Fourier(FilledMap):
         return sum_bytes(self.weights, b, t)
 
     def slice(self, start: int, stop: int) -> Fourier:
-        """Return the map of the features ``start`` to ``stop`` alone."""
         return replace(self, weights=self.weights[:, start:stop], phase=self.phase[start:stop], origin=None)
 
     def work_bytes(self, b: int) -> int:
@@ -89,12 +75,10 @@ class FourierPairs(FilledMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.weights.shape[0]
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return 2 * self.weights.shape[1]
 
     @property
@@ -102,25 +86,14 @@ class FourierPairs(FilledMap):
         """The length of a pair, √(2/m)."""
         return math.sqrt(2 / self.n_features)
 
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor:  # (b, d) -> (b, m)
         return cosines(x, self.weights, None, self.scale, out=out, low=low)
 
     def fill_bytes(self, b: int) -> int:
         """Return the bytes of the angles."""
         return b * self.weights.shape[1] * self.weights.element_size()
 
-    def apply(
-        self,
-        x: Tensor,  # (b, d)
-        theta: Tensor,  # (m, t)
-    ) -> Tensor:  # (b, t)
-        """Return ψ(x) θ."""
+    def apply(self, x: Tensor, theta: Tensor) -> Tensor:  # (b, d), (m, t) -> (b, t)
         if not sums_fused(self.weights, theta.shape[1]):
             return self(x) @ theta
         half = self.weights.shape[1]

@@ -29,23 +29,16 @@ class Identity(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.inputs
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return self.last - self.first
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
+    def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         return x[:, self.first : self.last]
 
     def slice(self, start: int, stop: int) -> Identity:
-        """Return the map of the features ``start`` to ``stop`` alone."""
         return replace(self, first=self.first + start, last=self.first + stop, origin=None)
 
     def work_bytes(self, b: int) -> int:

@@ -51,28 +51,17 @@ class Structured(FilledMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.inputs
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return self.radii.shape[0]
 
-    def project(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
+    def project(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         """Return R S x, the inner products of the rows with the frequencies."""
         return project(x, self.signs, self.radii, self.skip)
 
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor:  # (b, d) -> (b, m)
         return structured_cosines(x, self.signs, self.radii, self.phase, self.scale, self.skip, out=out, low=low)
 
     def fill_bytes(self, b: int) -> int:

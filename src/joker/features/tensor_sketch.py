@@ -44,19 +44,13 @@ class TensorSketch(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.signs.shape[1] - 1
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return self.last - self.first
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
+    def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         lifted = pad(x / self.bandwidth, (0, 1), value=1.0)  # (b, d + 1)
         product = self._spectrum(lifted, 0)
         for j in range(1, len(self.signs)):
@@ -64,18 +58,13 @@ class TensorSketch(FeatureMap):
         features: Tensor = torch.fft.irfft(product, n=self.width)
         return features if self.n_features == self.width else features[:, self.first : self.last].clone()
 
-    def _spectrum(
-        self,
-        lifted: Tensor,  # (b, d + 1)
-        j: int,
-    ) -> Tensor:  # (b, width // 2 + 1)
+    def _spectrum(self, lifted: Tensor, j: int) -> Tensor:  # (b, d + 1) -> (b, width // 2 + 1)
         """Return the Fourier transform of the count sketch C_j x̃."""
         sketch = lifted.new_zeros(len(lifted), self.width)
         spectrum: Tensor = torch.fft.rfft(sketch.index_add_(1, self.buckets[j], lifted * self.signs[j]))
         return spectrum
 
     def slice(self, start: int, stop: int) -> TensorSketch:
-        """Return the map of the features ``start`` to ``stop`` alone."""
         return replace(self, first=self.first + start, last=self.first + stop, origin=None)
 
     def work_bytes(self, b: int) -> int:

@@ -30,7 +30,6 @@ class WithConstant(FilledMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.inner.n_inputs
 
     @property
@@ -43,13 +42,7 @@ class WithConstant(FilledMap):
         """The bytes of the map without the constant."""
         return self.inner.nbytes
 
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor:  # (b, d) -> (b, m)
         out = self._allocate(x) if out is None else out
         self.inner.fill(x, out[:, :-1], None if low is None else low[:, :-1])
         for features in (out,) if low is None else (out, low):
@@ -65,12 +58,7 @@ class WithConstant(FilledMap):
         """Return the bytes that the map needs."""
         return self.inner.fill_bytes(b)
 
-    def apply(
-        self,
-        x: Tensor,  # (b, d)
-        theta: Tensor,  # (m, t)
-    ) -> Tensor:  # (b, t)
-        """Return ψ(x) θ."""
+    def apply(self, x: Tensor, theta: Tensor) -> Tensor:  # (b, d), (m, t) -> (b, t)
         return self.inner.apply(x, theta[:-1]) + theta[-1]
 
     def apply_bytes(self, b: int, t: int) -> int:
@@ -78,7 +66,6 @@ class WithConstant(FilledMap):
         return self.inner.apply_bytes(b, t) + self.itemsize * b * t
 
     def slice(self, start: int, stop: int) -> FeatureMap:
-        """Return the map of the features ``start`` to ``stop`` alone."""
         last = self.inner.n_features
         inner = self.inner.slice(min(start, last), min(stop, last))
         return replace(self, inner=inner) if stop > last else inner
@@ -88,5 +75,4 @@ class WithConstant(FilledMap):
         return self.inner.fill_bytes(b) + self.itemsize * b * round_up(self.n_features, TENSOR_CORE_MULTIPLE)
 
     def to(self, dtype: torch.dtype, device: torch.device | str) -> Self:
-        """Return the same draw in ``dtype`` on ``device``."""
         return type(self)(self.inner.to(dtype, device), dtype.itemsize)

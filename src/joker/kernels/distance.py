@@ -11,9 +11,7 @@ from torch import Tensor
 SMALLEST_POWER = 0.7
 
 
-def decay(
-    s: Tensor,  # (b, k)
-) -> Tensor:  # (b, k)
+def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
     """Return exp(−s), in place.
 
     Results are never subnormal numbers, with which a CPU computes about twenty times slower. They would occur
@@ -44,8 +42,6 @@ def squared_distance(
     return distance.add_(_squared_norm(x).mul_(shrink).unsqueeze(1)).clamp_(min=0)
 
 
-def _squared_norm(
-    x: Tensor,  # (b, d)
-) -> Tensor:  # (b,)
+def _squared_norm(x: Tensor) -> Tensor:  # (b, d) -> (b,)
     length: Tensor = torch.linalg.vector_norm(x, dim=1)  # einsum takes ten times as long
     return length.square_()

@@ -25,10 +25,7 @@ class Gaussian(Radial):
     fused: ClassVar[str | None] = "gaussian"
     matrices: ClassVar[int] = 1
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return exp(−r2 / 2), in place."""
         return decay(r2.mul_(0.5))
 

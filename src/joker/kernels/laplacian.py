@@ -28,21 +28,12 @@ class Laplacian(Stationary):
     fused: ClassVar[str | None] = "exponential"
     matrices: ClassVar[int] = 1
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         if self.own_profile and gram_fused(x, z):
             return gram(x, z, "exponential", self.bandwidth)
         return decay(self.distance(x, z).div_(self.bandwidth))
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₁."""
         return gram(x, z, "distance") if gram_fused(x, z) else torch.cdist(x, z, p=1.0)
 

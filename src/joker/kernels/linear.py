@@ -27,26 +27,15 @@ class Linear(Kernel):
     feature_kinds: ClassVar[tuple[str, ...]] = ("identity",)
     matrices: ClassVar[int] = 1
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return the matrix of ⟨x_i, z_j⟩."""
         return x @ z.T
 
-    def diag(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b,)
+    def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         """Return ‖x_i‖²."""
         return torch.einsum("bd,bd->b", x, x)
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₂."""
         return squared_distance(x, z).sqrt_()
 

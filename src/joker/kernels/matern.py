@@ -40,12 +40,7 @@ class Matern12(Matern):
     fused: ClassVar[str | None] = "matern12"
     dof: ClassVar[int] = 1
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         # Near zero the square root turns an error of 10⁻⁷ in the squared distance into an error of
         # 3·10⁻⁴ in the kernel. So float32 rows need squared distances in float64, or as sums of
         # squared differences.
@@ -53,10 +48,7 @@ class Matern12(Matern):
             return gram(x, z, "matern12", self.bandwidth)
         return self.profile(squared_distance(x, z, self.bandwidth, torch.float64).to(x.dtype))
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return exp(−√r2), in place."""
         return decay(r2.sqrt_())
 
@@ -74,10 +66,7 @@ class Matern32(Matern):
     dof: ClassVar[int] = 3
     matrices: ClassVar[int] = 2
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return (1 + s) exp(−s)."""
         s = r2.mul_(3).sqrt_()
         return s.add(1).mul_(decay(s))
@@ -92,10 +81,7 @@ class Matern52(Matern):
     dof: ClassVar[int] = 5
     matrices: ClassVar[int] = 2
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return (1 + s + s²/3) exp(−s)."""
         s = r2.mul_(5).sqrt_()
         return torch.addcmul(s, s, s, value=1 / 3).add_(1).mul_(decay(s))

@@ -43,26 +43,14 @@ class Polynomial(Kernel):
         if not isinstance(self.degree, Integral) or self.degree < 1:
             raise InvalidParameter(f"degree must be a whole number of at least 1; got {self.degree!r}. Use 2 or 3.")
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         return self._power((x / self.bandwidth) @ (z / self.bandwidth).T)
 
-    def diag(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b,)
+    def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         """Return (‖x_i‖²/σ² + 1)^degree."""
         return self._power(Linear().diag(x / self.bandwidth))
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₂."""
         return squared_distance(x, z).sqrt_()
 

@@ -37,29 +37,17 @@ class Radial(Stationary):
     by_product: ClassVar[bool] = True
 
     @abstractmethod
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return k as a function of r2 = ‖x − z‖² / σ², which it may overwrite."""
 
     @abstractmethod
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
         """Draw m values of the scale τ, in float64 on the CPU."""
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         return self.profile(squared_distance(x, z, self.bandwidth))
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₂."""
         return squared_distance(x, z).sqrt_()
 

@@ -31,26 +31,15 @@ class WithConstant(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", self.inner.bandwidth)
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return the matrix of k(x_i, z_j) + 1."""
         return self.inner(x, z) + 1  # not in place, as a kernel may return a view
 
-    def diag(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b,)
+    def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         """Return k(x_i, x_i) + 1."""
         return self.inner.diag(x) + 1
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return the distance of k."""
         return self.inner.distance(x, z)
 
@@ -70,7 +59,6 @@ class WithConstant(Kernel):
         return added
 
     def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the same kernel with another σ."""
         return type(self)(self.inner.with_bandwidth(bandwidth))
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:

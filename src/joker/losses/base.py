@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,52 +30,33 @@ from torch import Tensor
 Bound = float | Tensor
 
 
-class Frame(Protocol):
-    """How the target enters a loss; the two instances are ``RESIDUAL`` and ``MARGIN``."""
+class Frame:
+    """How the target enters a loss: by the residual y - f, or, in the derived class, by the margin y f."""
 
-    task: str
-
-    def argument(self, y: Tensor, f: Tensor) -> Tensor:
-        """Return the variable u of ``primal``."""
-        ...
-
-    def in_frame(self, y: Tensor, a: Tensor) -> Tensor:
-        """Return the dual variable ``a`` in the frame of the loss; applied twice, it returns ``a`` again."""
-        ...
-
-    def tilt(self, y: Tensor) -> Tensor | float:
-        """Return the coefficient of the linear term that the target adds to psi."""
-        ...
-
-    def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
-        """Return the interval of the dual variable outside the frame."""
-        ...
-
-    def conjugate_variable(self, u: Tensor) -> Tensor:
-        """Return the variable that is conjugate to the dual variable, at ``u``."""
-        ...
-
-
-class _Residual:
     task = "regression"
 
     def argument(self, y: Tensor, f: Tensor) -> Tensor:
+        """Return the variable u of ``primal``."""
         return y - f
 
     def in_frame(self, y: Tensor, a: Tensor) -> Tensor:
+        """Return the dual variable ``a`` in the frame of the loss; applied twice, it returns ``a`` again."""
         return a
 
     def tilt(self, y: Tensor) -> Tensor | float:
+        """Return the coefficient of the linear term that the target adds to psi."""
         return -y
 
     def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
+        """Return the interval of the dual variable outside the frame."""
         return _like(y, lower), _like(y, upper)
 
     def conjugate_variable(self, u: Tensor) -> Tensor:
+        """Return the variable that is conjugate to the dual variable, at ``u``."""
         return u
 
 
-class _Margin:
+class _Margin(Frame):
     task = "classification"
 
     def argument(self, y: Tensor, f: Tensor) -> Tensor:
@@ -88,7 +69,7 @@ class _Margin:
         return 0.0
 
     def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
-        low, high = _like(y, lower), _like(y, upper)
+        low, high = super().box(y, lower, upper)
         return torch.where(y > 0, low, -high), torch.where(y > 0, high, -low)
 
     def conjugate_variable(self, u: Tensor) -> Tensor:
@@ -100,8 +81,7 @@ def _like(y: Tensor, bound: Bound) -> Tensor:
     return (torch.zeros_like(y) + bound).to(y)
 
 
-RESIDUAL: Frame = _Residual()
-MARGIN: Frame = _Margin()
+RESIDUAL, MARGIN = Frame(), _Margin()
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Solve(Protocol):
     records: list[Record]
 
 
-def state_dict(solve: Solve) -> dict[str, Any]:
+def saved_state(solve: Solve) -> dict[str, Any]:
     """Return everything that changes during a solve, as numbers and tensors."""
     return {
         "identity": identity(solve.state, solve.problem, solve.settings),
@@ -50,9 +50,9 @@ def state_dict(solve: Solve) -> dict[str, Any]:
     }
 
 
-def load_state_dict(solve: Solve, saved: dict[str, Any]) -> None:
-    """Restore what `state_dict` has returned; raise StateMismatch if it belongs to another problem."""
-    if names := differing(solve, saved):
+def restore_state(solve: Solve, saved: dict[str, Any]) -> None:
+    """Restore what `saved_state` has returned; raise StateMismatch if it belongs to another problem."""
+    if names := differences(solve, saved):
         raise StateMismatch(
             f"a saved state must belong to the same problem and settings; {', '.join(names)} differ. "
             "Use the data, kernel and settings it began with."
@@ -65,7 +65,7 @@ def load_state_dict(solve: Solve, saved: dict[str, Any]) -> None:
     solve.statistics.load_state_dict(saved["tally"])
 
 
-def differing(solve: Solve, saved: dict[str, Any]) -> list[str]:
+def differences(solve: Solve, saved: dict[str, Any]) -> list[str]:
     """Return the names of the parts of the problem and settings in which a saved state differs from a solve."""
     ours, theirs = identity(solve.state, solve.problem, solve.settings), saved["identity"]
     return [name for name in ours if name not in theirs or not _close(ours[name], theirs[name])]

@@ -16,12 +16,12 @@ from joker.errors import BudgetTooSmall
 from joker.ops import block_solve
 from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.runtime.cuda_graphs import OutOfMemory
-from joker.solvers import checkpoint
 from joker.solvers.average import Average
 from joker.solvers.block.result import Outcome
 from joker.solvers.block.trust_region import BlockSolver
 from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.block_schedule import BlockSchedule
+from joker.solvers.checkpoint import differences, restore_state, saved_state
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.momentum import Momentum
 from joker.solvers.problem import Problem
@@ -176,15 +176,15 @@ class Descent:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that changes during a solve: save it with ``torch.save``."""
-        return checkpoint.state_dict(self)
+        return saved_state(self)
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Continue from a saved state; ``max_epochs``, ``tol`` and ``max_time`` may differ."""
-        checkpoint.load_state_dict(self, saved)
+        restore_state(self, saved)
 
     def differing(self, saved: dict[str, Any]) -> list[str]:
         """Return the names of the parts of the problem and settings in which a saved state differs from this solve."""
-        return checkpoint.differing(self, saved)
+        return differences(self, saved)
 
     def _limit(self) -> Reason | None:
         if self.seconds >= self.settings.max_time:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,15 +14,7 @@ from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.feature_chunks import gap_bytes
 from joker.solvers.state import OpenBlock, State
 
-
-class Gram(Protocol):
-    """A kernel: k(x, z) of every pair of rows."""
-
-    def __call__(self, x: Tensor, z: Tensor, /) -> Tensor:  # (n, d), (k, d) -> (n, k)
-        """Return the kernel matrix."""
-        ...
-
-
+Gram = Callable[[Tensor, Tensor], Tensor]  # x (n, d), z (k, d): the kernel matrix (n, k)
 AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
 
 
