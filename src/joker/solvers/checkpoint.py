@@ -20,7 +20,7 @@ from joker.solvers.state import State
 
 # A solve can only be continued with the same values of these settings.
 IDENTITY_SETTINGS = ("block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed")
-SAMPLE_ROWS = 16  # rows whose kernel matrix tells kernels, bandwidths and feature draws apart
+SAMPLE_ROWS = 16  # rows whose kernel matrix differs between kernels, bandwidths and feature draws
 RTOL, ATOL = 1e-4, 1e-6  # differences between machines in the rounding of the numbers compared
 
 

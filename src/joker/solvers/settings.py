@@ -70,12 +70,12 @@ class Settings:
                 self._refuse(name, f"a {kind.__name__}")
         if self.halve_every and isinf(self.radius):
             raise InvalidParameter(
-                f"radius must be finite where halve_every is given; got radius={self.radius}. Use radius=1.0, say."
+                f"radius must be finite if halve_every is given; got radius={self.radius}. Use for example radius=1.0."
             )
         if self.momentum and not isinf(self.radius):
             raise InvalidParameter(
-                f"momentum must not be used with a radius, which would cut its long steps; got radius={self.radius}. "
-                "Use one of the two."
+                "momentum must not be used with a radius, which would shorten its long steps; "
+                f"got radius={self.radius}. Use one of the two."
             )
 
     def _check(self, name: str, kind: type, least: float, rule: str) -> None:
