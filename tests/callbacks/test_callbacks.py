@@ -314,9 +314,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     torch.save({"a": 1}, path)
     with pytest.raises(InvalidFile, match="of another kind"):
         descend(make(), [Checkpoint(path)])
-    with pytest.raises(InvalidFile, match="folder that is there"):
+    with pytest.raises(InvalidFile, match="folder that exists"):
         descend(make(), [Checkpoint(tmp_path / "none" / "a")])
-    with pytest.raises(InvalidFile, match="cannot be read"):
+    with pytest.raises(InvalidFile, match="is a folder"):
         descend(make(), [Checkpoint(tmp_path)])
 
 

@@ -15,8 +15,10 @@ import torch
 from joker.callbacks.base import Callback
 from joker.callbacks.run import Run
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
+from joker.runtime.atomic_file import replace_file, resolve_target
 
 FORMAT = "joker checkpoint 1"
+EXAMPLE = "fit.checkpoint"  # a file name, for messages
 # What zipfile and torch raise for a file that is not what it should be.
 DAMAGE = (
     OSError,
@@ -60,9 +62,7 @@ class Checkpoint(Callback):
             raise InvalidParameter(f"every must be a whole number of at least 1; got {self.every!r}. Use every=1.")
 
     def start(self, run: Run) -> None:
-        path = Path(self.path)
-        if not path.parent.is_dir():
-            raise InvalidFile(f"path must be in a folder that is there; {str(path.parent)!r} is not. Make it first.")
+        path = resolve_target(self.path, EXAMPLE)
         if self.resume and path.exists():
             self._continue(run, path)
         self._saved = run.epoch
@@ -76,18 +76,14 @@ class Checkpoint(Callback):
             self._save(run)
 
     def _save(self, run: Run) -> None:
-        path = Path(self.path)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
-            torch.save({"format": FORMAT, "run": run.state_dict()}, part)
-            os.replace(part, path)
-        except (OSError, RuntimeError) as error:  # torch has an error of its own for a full disk
+            with replace_file(self.path, EXAMPLE) as temporary:
+                torch.save({"format": FORMAT, "run": run.state_dict()}, temporary)
+        except RuntimeError as error:  # torch has an error of its own for a full disk
             raise InvalidFile(
-                f"a checkpoint must be in a place with room for it; {path} cannot be written: {error}. "
+                f"a checkpoint must be in a place with room for it; {self.path} cannot be written: {error}. "
                 "Use another path, or make room."
             ) from error
-        finally:
-            part.unlink(missing_ok=True)
         self._saved = run.epoch
 
     def _continue(self, run: Run, path: Path) -> None:

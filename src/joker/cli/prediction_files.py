@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedWriter, TextIOWrapper
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from joker.errors import InvalidFile, InvalidParameter, MissingFile, MissingPackage
+from joker.runtime.atomic_file import explain_errors, replace_file
 
 Columns = Sequence[NDArray[Any]]
 Write = Callable[[Columns], None]
@@ -22,40 +21,20 @@ Write = Callable[[Columns], None]
 
 @contextmanager
 def writing(path: Path, names: Sequence[str]) -> Iterator[Write]:
-    """Give a function that writes a batch of columns; the file takes its name once all is written."""
+    """Yield a function that writes a batch of columns; ``path`` is replaced once all of them are written."""
     form = FORMS[check_target(path)]
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".joker-{token_hex(8)}.tmp")
-    with _said_of(path):
-        file = temporary.open("wb")
-    write, finish = form(file, names)
-    try:
-        yield _said_of(path)(write)
-        with _said_of(path):
-            finish()
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            os.replace(temporary, target)
-    except BaseException:
-        with suppress(Exception):
-            finish()  # or it would try to when it is collected
-        file.raw.close()
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _said_of(path: Path) -> Iterator[None]:
-    """Let an error of the operating system name the file that the user knows."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidFile(
-            f"{path} must be in a place with room for it, and cannot be written: {error.strerror or error}. Nothing is "
-            "left of it. Make room, or choose another place."
-        ) from error
+    with replace_file(path, "predictions.csv") as temporary, temporary.open("wb") as file:
+        write, finish = form(file, names)
+        try:
+            yield explain_errors(path)(write)
+            with explain_errors(path):
+                finish()
+                file.flush()
+        except BaseException:
+            with suppress(Exception):
+                finish()  # otherwise the writer does so when it is collected
+            file.raw.close()  # without the buffer: the disk may be full
+            raise
 
 
 def check_target(path: Path, *read: Path) -> str:

@@ -30,10 +30,11 @@ from joker.estimators.regression import (
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models.io import container, machines
-from joker.models.io.container import AnyPath, Document
+from joker.models.io.container import Document
 from joker.models.io.json_values import Own, decode, describe, encode, is_own
 from joker.models.machine import Machine
 from joker.runtime import VERSION, nearest_device, parse_device
+from joker.runtime.atomic_file import AnyPath
 
 ESTIMATORS: dict[str, type[KernelEstimator]] = {
     estimator.__name__: estimator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +18,13 @@ from joker.data.schema import Schema
 from joker.data.sources import Batch, Source, open_source
 from joker.data.sources.validation import check_values, refuse_empty
 from joker.data.store.external_shuffle import Buckets
-from joker.data.store.header import CHUNK, STORED, Header, Section, empty_section, pack
+from joker.data.store.header import CHUNK, EXAMPLE, STORED, Header, Section, empty_section, pack
 from joker.data.store.positional_file import as_bytes
 from joker.data.store.store import Store, open_store
 from joker.data.store.target_kind import Finder, Goal
 from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import VERSION, chunks, parse_bytes
-from joker.runtime.atomic_file import WHOLE, arriving_at, check_room
+from joker.runtime.atomic_file import RESULT, AnyPath, check_free_space, work_folder
 
 MOST_DENSE = 4096  # inputs of sparse rows that are kept dense
 PARTS = 16  # a batch takes one of so many parts of the memory, and its copies a few more
@@ -33,7 +32,6 @@ HELD = 4  # and the records on their way one of so many
 MARGIN = 1.05  # of the room that is needed, for the buckets' own ends and the header
 
 Progress = Callable[[int, int | None], object]
-AnyPath = str | os.PathLike[str]
 
 
 def convert(
@@ -90,13 +88,12 @@ def convert(
         )
     elif (target, columns, schema) != (None, None, None):
         raise InvalidParameter("target, columns and schema are for files; a Source has its own. Leave them out.")
-    place = Path(os.path.realpath(os.fsdecode(path)))
-    with arriving_at(place) as folder:
+    with work_folder(path, EXAMPLE) as folder:
         table = _Table(source, _kept_type(source, dtype), Finder(task, source.name, source.schema.target or "y"))
         buckets = Buckets(folder, parse_bytes(memory) // HELD)
-        for records in table.records(seed, parse_bytes(memory) // PARTS, place, progress):
+        for records in table.records(seed, parse_bytes(memory) // PARTS, folder, progress):
             buckets.put(records)
-        _write(folder / WHOLE, table.header(seed), buckets, table.goal)
+        _write(folder / RESULT, table.header(seed), buckets, table.goal)
     return open_store(path, verify=False)
 
 
@@ -110,14 +107,14 @@ class _Table:
         self.goal: Goal | None = None
         self.record: np.dtype[Any] | None = None
 
-    def records(self, seed: int, memory: int, place: Path, progress: Progress | None) -> Iterator[NDArray[Any]]:
+    def records(self, seed: int, memory: int, folder: Path, progress: Progress | None) -> Iterator[NDArray[Any]]:
         """Return all rows as records with a random key."""
         keys, width = np.random.Generator(np.random.PCG64(seed)), self.source.schema.width
         for batch in self.source.batches(max(1, memory // (8 * width))):
             x, y = self._inputs(batch), self._targets(batch)
             if self.record is None:
                 self.record = np.dtype([("key", "<u8"), ("y", "<f8", (y.shape[1],)), ("x", self.kept, (width,))])
-                check_room(place, int((self.source.rows or 0) * self.record.itemsize * MARGIN))
+                check_free_space(folder, int((self.source.rows or 0) * self.record.itemsize * MARGIN))
             records = np.empty(len(x), self.record)
             records["key"] = keys.integers(0, 2**64, len(x), np.uint64)
             records["x"], records["y"] = x, y
@@ -219,7 +216,6 @@ def _write(path: Path, header: Header, buckets: Buckets, goal: Goal | None) -> N
         sealed = replace(header, x=x.sealed(), y=None if y is None else y.sealed())
         file.seek(0)
         _write_all(file, memoryview(pack(sealed)))
-        os.fsync(file.fileno())
 
 
 class _Writer:

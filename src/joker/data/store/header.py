@@ -26,6 +26,7 @@ ALIGNED = 4096  # bytes: a page
 CHUNK = 2**24  # bytes that one checksum is of
 MOST_DOCUMENT = 2**28  # bytes
 UNSEALED = "0" * 64
+EXAMPLE = "train.rows"  # a file name, for messages
 STORED = tuple(np.dtype(kind) for kind in ("u1", "<i2", "<f2", "<f4", "<f8"))  # types of inputs
 TARGETS = tuple(np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<f4", "<f8"))  # classes by number, or numbers
 DAMAGED = "Copy the file again from where it came, or convert the data again."

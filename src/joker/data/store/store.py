@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +14,12 @@ from numpy.typing import NDArray
 
 from joker.data.scaling import Scaling
 from joker.data.schema import Schema
-from joker.data.store.header import CHUNK, DAMAGED, PREAMBLE, Header, Section, document_length, unpack
+from joker.data.store.header import CHUNK, DAMAGED, EXAMPLE, PREAMBLE, Header, Section, document_length, unpack
 from joker.data.store.positional_file import RowFile, as_bytes
 from joker.data.store.rows import StoreRows
-from joker.errors import InvalidFile, InvalidParameter
+from joker.errors import InvalidFile
 from joker.runtime import format_bytes
+from joker.runtime.atomic_file import AnyPath, parse_path
 
 READ = 2**20  # bytes that are verified in one go
 
@@ -150,7 +150,7 @@ class Store:
         return y
 
 
-def open_store(path: str | os.PathLike[str], *, verify: bool = True) -> Store:
+def open_store(path: AnyPath, *, verify: bool = True) -> Store:
     """Open a row store.
 
     Parameters
@@ -168,11 +168,7 @@ def open_store(path: str | os.PathLike[str], *, verify: bool = True) -> Store:
     InvalidFile
         If it is damaged, of another program or of a newer joker.
     """
-    try:
-        place = Path(os.fsdecode(path))
-    except TypeError as error:
-        raise InvalidParameter(f"path must be a str or a Path; got {path!r}. Use for example 'train.rows'.") from error
-    file = RowFile(place)
+    file = RowFile(parse_path(path, EXAMPLE))
     preamble = file.read(PREAMBLE.size, 0)
     store = Store(file, unpack(preamble, file.read(document_length(preamble, path), PREAMBLE.size), path))
     if extra := file.size - store.header.end:

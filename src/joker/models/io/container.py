@@ -11,18 +11,15 @@ import hashlib
 import json
 import os
 import re
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from secrets import token_hex
 from typing import IO, Any
 
 from torch import Tensor
 
-from joker.errors import InvalidFile, InvalidParameter, MissingFile
+from joker.errors import InvalidFile, MissingFile
 from joker.runtime import format_bytes
-from joker.runtime.atomic_file import sync_folder
+from joker.runtime.atomic_file import AnyPath, parse_path, replace_file
 
 FORMAT = "joker"
 VERSION = 2  # the newest; raised when a reader that does not know of the change would predict something else
@@ -33,7 +30,7 @@ CHUNK = 2**20  # bytes read in one go
 UNSEALED = "0" * 64  # stands for the checksum while the checksum is taken
 DAMAGED = "Copy the file again from where it came, or save the model again."
 
-AnyPath = str | os.PathLike[str]
+EXAMPLE = "model.joker"  # a file name, for messages
 Document = dict[str, Any]
 
 
@@ -51,19 +48,16 @@ def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tens
     version : int
         The lowest version of the format that can hold it: 2 has bandwidths of each input.
     """
-    target = _target(path)
     text = json.dumps({"format": FORMAT, "version": version, "sha256": UNSEALED, **document}, allow_nan=False)
     if len(text) > MOST_HEADER // 2:  # the header holds the text with its quotes escaped
         raise InvalidFile(
             f"what a file keeps beside its tensors must take at most {format_bytes(MOST_HEADER // 2)}; this model has "
             f"{format_bytes(len(text))}, mostly names of inputs or records of epochs. Fit on an array without names."
         )
-    with _arriving_at(target) as temporary:
+    with replace_file(path, EXAMPLE) as temporary:
         _serialize(temporary, text, tensors)
         with temporary.open("r+b") as file:
             _seal(file)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def read(path: AnyPath) -> tuple[Document, dict[str, Tensor]]:
@@ -76,17 +70,18 @@ def read(path: AnyPath) -> tuple[Document, dict[str, Tensor]]:
     InvalidFile
         If it is damaged, of another program or of a newer joker.
     """
-    source = _path(path)
+    source = parse_path(path, EXAMPLE)
     if not source.exists():
         raise MissingFile(f"path must name a file; there is nothing at {source}. Check the name and the folder.")
     if not source.is_file():
         raise InvalidFile(f"path must name a file; {source} is none. Give the name of a file that save() wrote.")
+    before = source.stat()
     with source.open("rb") as file:
         document = _verified(file, source)
         _check_version(document.get("version"), source)
         tensors = _tensors(source)
-        whole = os.path.samestat(os.fstat(file.fileno()), source.stat())
-    return (document, tensors) if whole else read(path)  # else another file has taken its place meanwhile
+    # Another file may have replaced this one between the two reads.
+    return (document, tensors) if os.path.samestat(before, source.stat()) else read(path)
 
 
 def _check_version(version: object, source: Path) -> None:
@@ -96,38 +91,6 @@ def _check_version(version: object, source: Path) -> None:
         raise InvalidFile(
             f"{source} was written by a newer joker (format {version}); this one reads up to {VERSION}. Upgrade joker."
         )
-
-
-def _path(path: AnyPath) -> Path:
-    try:
-        # The file that a link leads to is what is replaced, not the link.
-        return Path(os.path.realpath(os.fsdecode(path)))
-    except TypeError as error:
-        raise InvalidParameter(f"path must be a str or a Path; got {path!r}. Use for example 'model.joker'.") from error
-
-
-def _target(path: AnyPath) -> Path:
-    target = _path(path)
-    if not target.parent.is_dir():
-        raise MissingFile(f"path must be in a folder that exists; {target.parent} does not. Create it first.")
-    if target.is_dir():
-        raise InvalidFile(f"path must name a file; {target} is a folder. Add a name, such as {target / 'model.joker'}.")
-    return target
-
-
-@contextmanager
-def _arriving_at(target: Path) -> Iterator[Path]:
-    """Give a name to write to; what is there takes its place at ``target`` only once it is complete."""
-    temporary = target.with_name(f".joker-{token_hex(8)}.tmp")
-    try:
-        temporary.touch(exist_ok=False)
-        rights = (target if target.exists() else temporary).stat().st_mode
-        yield temporary
-        temporary.chmod(stat.S_IMODE(rights))  # safetensors lets nobody else read what it writes
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(target.parent)
 
 
 def _serialize(path: Path, text: str, tensors: Mapping[str, Tensor]) -> None:
