@@ -89,6 +89,7 @@ class TensorRows(Rows):
 
     x: Tensor  # (n, d)
     floating: torch.dtype | None = None  # None: that of x
+    checked: bool = False  # whether the values are known to be finite, in this type too
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -119,7 +120,7 @@ class TensorRows(Rows):
         return self.x[rows].to(self.dtype).contiguous()
 
     def check(self, what: str) -> None:
-        if self.x.is_floating_point():  # else there is nothing that is not finite
+        if self.x.is_floating_point() and not self.checked:
             super().check(what)
 
 
@@ -134,6 +135,7 @@ class HostRows(Rows):
     x: Tensor  # (n, d) on the CPU
     upload: Upload
     floating: torch.dtype = torch.float32
+    checked: bool = False  # whether the values are known to be finite, in this type too
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -169,7 +171,7 @@ class HostRows(Rows):
         return self.upload(part.shape, part.dtype, lambda out: out.copy_(part)).to(self.dtype)
 
     def check(self, what: str) -> None:
-        TensorRows(self.x, self.floating).check(what)
+        TensorRows(self.x, self.floating, self.checked).check(what)
 
 
 @dataclass(frozen=True, eq=False)

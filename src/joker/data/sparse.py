@@ -63,11 +63,7 @@ class SparseRows(Rows):
         return self._dense(starts.diff(), self.columns[entries], self.values[entries])
 
     def check(self, what: str) -> None:
-        bad = (~self.values.isfinite()).nonzero()
-        if len(bad):
-            entry = int(bad[0])
-            row = int(torch.searchsorted(self.starts, entry, right=True)) - 1
-            refuse_value(what, float(self.values[entry]), [row, int(self.columns[entry])])
+        """Do nothing: :func:`sparse_rows` has checked the values."""
 
     def _dense(
         self,
@@ -114,9 +110,14 @@ def sparse_rows(
     entries = int(starts[-1])  # SciPy's arrays may be longer than what is used of them
     columns, values = columns[:entries], values[:entries]
     places = _places(starts, columns, inputs)
-    if bool((places[1:] > places[:-1]).all()):
-        return SparseRows(starts, columns, values, inputs)
-    return SparseRows(*_merge(places, values, len(starts) - 1, inputs), inputs)
+    if not bool((places[1:] > places[:-1]).all()):
+        starts, columns, values = _merge(places, values, len(starts) - 1, inputs)
+    bad = (~values.isfinite()).nonzero()
+    if len(bad):
+        entry = int(bad[0])
+        row = int(torch.searchsorted(starts, entry, right=True)) - 1
+        refuse_value(what, float(values[entry]), [row, int(columns[entry])])
+    return SparseRows(starts, columns, values, inputs)
 
 
 def _places(starts: Tensor, columns: Tensor, inputs: int) -> Tensor:  # (entries,)

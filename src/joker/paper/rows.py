@@ -71,11 +71,11 @@ class PaperRows:
         wide = None if part.x.dtype == dtype else dtype
         rows: Rows
         if device.type == "cpu":
-            rows = TensorRows(part.x, wide)
+            rows = TensorRows(part.x, wide, checked=True)
         elif host:
-            rows = HostRows(part.x, Upload(device), dtype)
+            rows = HostRows(part.x, Upload(device), dtype, checked=True)
         else:
-            rows = TensorRows(part.x.to(device), wide)
+            rows = TensorRows(part.x.to(device), wide, checked=True)
         return rows if self.inputs is None else scaled(rows, self.inputs, dtype)
 
     def targets(self, part: Part) -> Tensor:  # (n, t)

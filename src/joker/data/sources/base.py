@@ -57,6 +57,11 @@ class Source(ABC):
     dtype: np.dtype[Any]
     rows: int | None
 
+    @property
+    def checked(self) -> bool:
+        """Whether ``batches`` itself raises an error for values that are not finite."""
+        return False
+
     @abstractmethod
     def batches(self, rows: int) -> Iterator[Batch]:
         """Return all rows from the first to the last, in batches of at most ``rows`` and of at least one."""
@@ -64,6 +69,10 @@ class Source(ABC):
 
 class CheckedSource(Source):
     """A source whose batches are refused where a value is not finite."""
+
+    @property
+    def checked(self) -> bool:
+        return True
 
     def batches(self, rows: int) -> Iterator[Batch]:
         if not isinstance(rows, Integral) or rows < 1:

@@ -161,7 +161,8 @@ class _Table:
                 f"{source.name}: sparse rows are kept dense in a row store, of at most {MOST_DENSE} inputs; got "
                 f"{batch.x.shape[1]}. Choose columns, or fit on a SciPy matrix in memory."
             )
-        check_values(batch.x, batch.y, batch.first, source.schema, source.name)
+        if not source.checked:
+            check_values(batch.x, batch.y, batch.first, source.schema, source.name)
         x = batch.dense
         kept = x if x.dtype == self.kept else self._cast(x, batch.first)
         self.found = gather([self.found, *_moments(kept)], kept.shape[1])

@@ -82,6 +82,10 @@ class PartSource(Source):
     part: Span | Draw
     expected: int | None  # rows of the whole, where that is known
 
+    @property
+    def checked(self) -> bool:
+        return self.whole.checked
+
     def batches(self, rows: int) -> Iterator[Batch]:
         seen = given = 0
         for batch in self.whole.batches(rows):
@@ -116,6 +120,10 @@ class JoinedSource(Source):
     dtype: np.dtype[Any]
     rows: int | None
     sources: tuple[Source, ...]
+
+    @property
+    def checked(self) -> bool:
+        return all(source.checked for source in self.sources)
 
     def batches(self, rows: int) -> Iterator[Batch]:
         before = 0
