@@ -29,7 +29,7 @@ LAYERS = (
     {"tuning"},
     {"estimators"},
     {"callbacks"},
-    {"prepare"},
+    {"prepare", "training"},  # training is the former name of prepare
     {"planning"},
     {"models", "solvers"},
     {"losses", "kernels", "features", "data"},
