@@ -71,13 +71,13 @@ TABLES: dict[str, tuple[Maker, str, str]] = {
     ),
     "one class": (text("d.csv", "a,y", "1,u", "2,u"), "y", r"at least two classes; .*'u'"),
     "short row": (text("d.csv", "a,b,y", "1,2,u", "3,v"), "y", r"every row must have 3 fields; row 1 has 2"),
-    "truncated gz": (packed(lambda whole: whole[:-500]), "place", r"must be whole; its compressed data end early"),
-    "damaged gz": (packed(lambda whole: whole[:50] + b"xyz" + whole[53:]), "place", r"sound compressed file|end early"),
+    "truncated gz": (packed(lambda whole: whole[:-500]), "place", r"must be complete; its compressed data end early"),
+    "damaged gz": (packed(lambda whole: whole[:50] + b"xyz" + whole[53:]), "place", r"valid compressed file|end early"),
     "truncated Parquet": (half_a_parquet, "y", r"Parquet"),
     "empty": (text("d.csv"), "y", r"the file is empty"),
     "header only": (text("d.csv", "a,y"), "y", r"a header and no rows"),
     "not a table": (text("d.docx", "hello"), "y", r"the suffix of a file of data must be one of"),
-    "no file": (lambda folder: folder / "d.csv", "y", r"a file of data must exist; there is no .*d\.csv"),
+    "no file": (lambda folder: folder / "d.csv", "y", r"a file of data must exist; .*d\.csv does not"),
 }
 
 
@@ -184,8 +184,8 @@ def test_a_model_of_a_newer_joker(model: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_model_and_none(model: Path, tmp_path: Path) -> None:
     model.write_bytes(model.read_bytes()[:-1])
-    assert "too little" in refused("predict", model, tmp_path / "train.csv", "-o", tmp_path / "p.csv")
-    assert "there is nothing at" in refused("evaluate", tmp_path / "none.joker", tmp_path / "train.csv")
+    assert "too short" in refused("predict", model, tmp_path / "train.csv", "-o", tmp_path / "p.csv")
+    assert "does not exist" in refused("evaluate", tmp_path / "none.joker", tmp_path / "train.csv")
     assert "there is no" in refused("info", tmp_path / "none.joker")
     assert "save() wrote" in refused("info", tmp_path / "train.csv")
 

@@ -1,4 +1,4 @@
-"""Where rows enter: a tensor that can be used, dense or sparse, becomes Rows, and anything else a sentence."""
+"""Tensors as Rows: dense and sparse tensors are checked and wrapped; anything else raises InvalidData."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from joker.errors import InvalidData
 
 
 def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows, apart from any gradient, if it is a finite matrix of float32 or float64."""
+    """Return ``x`` as Rows, detached from any gradient; it must be a finite matrix in float32 or float64."""
     if not isinstance(x, Rows):
         return _wrap(x, what)
     x.check(what)
@@ -20,7 +20,7 @@ def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
 
 
 def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows if there is at least one row and one input."""
+    """Return ``x`` as Rows; it must also have at least one row and one input."""
     rows = as_rows(x, what)
     if 0 in rows.shape:
         raise InvalidData(f"{what} must have at least one row and one input; got shape {rows.shape}. Add data.")

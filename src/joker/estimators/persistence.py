@@ -31,7 +31,7 @@ from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models.io import container, machines
 from joker.models.io.container import Document
-from joker.models.io.json_values import Own, decode, describe, encode, is_own
+from joker.models.io.json_values import CustomObjects, decode, describe, encode, is_custom
 from joker.models.machine import Machine
 from joker.runtime import VERSION, nearest_device, parse_device
 from joker.runtime.atomic_file import AnyPath
@@ -91,7 +91,7 @@ def save(estimator: KernelEstimator, path: AnyPath, *, store_features: bool = Fa
         "estimator": type(estimator).__name__,
         "written_by": {"joker": VERSION, "torch": str(torch.__version__)},
         "device": str(estimator._machine.constant.device),
-        "needs": {name: describe(value) for name, value in settings.items() if is_own(value)},
+        "needs": {name: describe(value) for name, value in settings.items() if is_custom(value)},
         "settings": {name: encode(value) for name, value in settings.items()},
         "fitted": _fitted(estimator),
         "machines": packed,
@@ -154,7 +154,7 @@ def load(
     document, tensors = container.read(path)
     with _sense_of(path):
         needs = {name: str(text) for name, text in document["needs"].items()}
-    own = Own(kernel=_given("kernel", kernel, needs), loss=_given("loss", loss, needs))
+    own = CustomObjects(kernel=_given("kernel", kernel, needs), loss=_given("loss", loss, needs))
     with _sense_of(path):
         estimator = _new(document, own)
         unpacked = machines.unpack(document["machines"], tensors, place or nearest_device(document["device"]), own)
@@ -167,7 +167,7 @@ def load(
 def _check_kernel(estimator: KernelEstimator) -> None:
     """Refuse a kernel of the user's own that was changed after the fit: load would be given the wrong one."""
     kernel, given = machines.kernel_of(estimator._machine), estimator.kernel
-    if not is_own(kernel):
+    if not is_custom(kernel):
         return
     if not isinstance(given, Kernel) or describe(given.with_bandwidth(kernel.bandwidth)) != describe(kernel):
         raise InvalidParameter(
@@ -230,7 +230,7 @@ def _given(name: str, part: Any, needs: Mapping[str, str]) -> Any:
     return part
 
 
-def _new(document: Document, own: Own) -> KernelEstimator:
+def _new(document: Document, own: CustomObjects) -> KernelEstimator:
     name, settings = document["estimator"], document["settings"]
     if name not in ESTIMATORS:
         raise InvalidFile(f"the estimator {name!r} is not known")
@@ -240,7 +240,7 @@ def _new(document: Document, own: Own) -> KernelEstimator:
     return ESTIMATORS[name](**{key: decode(value, own) for key, value in settings.items()})
 
 
-def _restore(estimator: KernelEstimator, document: Document, machines: list[Machine], own: Own) -> None:
+def _restore(estimator: KernelEstimator, document: Document, machines: list[Machine], own: CustomObjects) -> None:
     """Put back what the fit had left behind."""
     # Keys that are not known are passed over, here and in the document at large: what a reader
     # must know to predict the same comes with a new version of the format, so the rest is comment.
@@ -260,7 +260,7 @@ def _restore(estimator: KernelEstimator, document: Document, machines: list[Mach
         raise InvalidFile("a path must have a λ and a score for each model")
 
 
-def _become(model: KernelEstimator, fitted: Document, machine: Machine, own: Own) -> KernelEstimator:
+def _become(model: KernelEstimator, fitted: Document, machine: Machine, own: CustomObjects) -> KernelEstimator:
     values = {FITTED[name]: decode(value, own) for name, value in fitted.items() if name in FITTED}
     model.__dict__.update(values, _machine=machine)
     _check(model, machine)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from joker.errors import DegenerateBandwidth, UnknownName
 from joker.kernels.base import Kernel, check_bandwidth
+from joker.ops.rows import RowsLike
 from joker.runtime import generator
 
 MAX_SAMPLED_ROWS = 10_000  # as in the paper's published code
@@ -22,23 +22,10 @@ MIN_GROUP_ROWS = 16  # for any number of inputs: smaller groups would have too f
 MAX_PAIRS = 2**19  # counting (i, j) and (j, i); changes the median over 10,000 rows by about 0.1%
 
 
-class IndexedRows(Protocol):
-    """Rows that are read by their numbers, such as a tensor."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of rows and the number of inputs."""
-        ...
-
-    def __getitem__(self, rows: Tensor, /) -> Tensor:  # (b,) -> (b, d)
-        """Return some rows."""
-        ...
-
-
 def choose(
     rule: str | float,
     kernel: Kernel,
-    x: IndexedRows,  # (n, d)
+    x: RowsLike,  # (n, d)
     seed: int,
 ) -> float:
     """Return the bandwidth σ that ``rule`` gives for ``kernel`` on the rows ``x``.
@@ -71,7 +58,7 @@ def choose(
     return sigma if kernel.has_bandwidth else 1.0
 
 
-def _median(kernel: Kernel, x: IndexedRows, seed: int) -> float:
+def _median(kernel: Kernel, x: RowsLike, seed: int) -> float:
     """Return the median distance within groups of rows: every row is used, but only a few pairs."""
     rows = sample(x.shape[0], x.shape[1], seed)
     group_rows = max(MIN_GROUP_ROWS, GROUP_ENTRIES // x.shape[1])
@@ -80,7 +67,7 @@ def _median(kernel: Kernel, x: IndexedRows, seed: int) -> float:
     return _check_spread("median", "median", median, len(rows))
 
 
-def _paper(kernel: Kernel, x: IndexedRows, seed: int) -> float:
+def _paper(kernel: Kernel, x: RowsLike, seed: int) -> float:
     """Return the σ of γ = 1 / mean‖x − x′‖², where the mean over pairs is 2 Σ var(x_j)."""
     rows = sample(x.shape[0], x.shape[1], seed)
     mean = 2 * _variance(x, rows).sum().item() if len(rows) > 1 else 0.0
@@ -88,7 +75,7 @@ def _paper(kernel: Kernel, x: IndexedRows, seed: int) -> float:
 
 
 def _variance(
-    x: IndexedRows,  # (n, d)
+    x: RowsLike,  # (n, d)
     rows: Tensor,  # (k,)
 ) -> Tensor:  # (d,)
     """Return the variance of each input over some rows, read in groups; exactly 0 for a constant input."""
@@ -116,7 +103,7 @@ def sample(n: int, d: int, seed: int) -> Tensor:  # (at most MAX_SAMPLED_ROWS,)
     return rows[torch.randperm(len(rows), generator=source)]
 
 
-def _distances(kernel: Kernel, x: IndexedRows, groups: Sequence[Tensor]) -> Tensor:  # (pairs,)
+def _distances(kernel: Kernel, x: RowsLike, groups: Sequence[Tensor]) -> Tensor:  # (pairs,)
     """Return the distances within each group, in one tensor: many small tensors would fragment memory."""
     sizes = [len(group) * (len(group) - 1) // 2 for group in groups]
     distances = torch.empty(sum(sizes), dtype=torch.float64)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.ops.gram import add_product
-from joker.ops.rows import Rows
+from joker.ops.rows import RowsLike
 
 
 def check_bandwidth(bandwidth: object) -> float:
@@ -104,8 +104,8 @@ class Kernel(ABC):
 
     def add_product(
         self,
-        x: Rows,  # (n, d)
-        z: Rows,  # (k, d)
+        x: RowsLike,  # (n, d)
+        z: RowsLike,  # (k, d)
         v: Tensor,  # (k, t)
         out: Tensor,  # (n, t)
         budget: int,

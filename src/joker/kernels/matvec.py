@@ -8,7 +8,7 @@ from torch import Tensor
 
 from joker.errors import BudgetTooSmall
 from joker.kernels.base import Kernel
-from joker.ops.rows import Rows
+from joker.ops.rows import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes
 
 LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit the cache and take up to twice the time
@@ -16,8 +16,8 @@ LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit
 
 def matvec(
     kernel: Kernel,
-    x: Rows,  # (n, d)
-    z: Rows,  # (k, d)
+    x: RowsLike,  # (n, d)
+    z: RowsLike,  # (k, d)
     v: Tensor,  # (k, t)
     budget: int = DEFAULT_BUDGET,
     *,
@@ -67,8 +67,8 @@ def matvec(
 
 def tile_shape(
     kernel: Kernel,
-    x: Rows,  # (n, d)
-    z: Rows,  # (k, d)
+    x: RowsLike,  # (n, d)
+    z: RowsLike,  # (k, d)
     budget: int,
     row_bytes: tuple[int, int] = (0, 0),
 ) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from torch import Tensor
 
 from joker.kernels.base import Kernel
-from joker.ops.rows import Rows
+from joker.ops.rows import RowsLike
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class WithConstant(Kernel):
 
     def add_product(
         self,
-        x: Rows,  # (n, d)
-        z: Rows,  # (k, d)
+        x: RowsLike,  # (n, d)
+        z: RowsLike,  # (k, d)
         v: Tensor,  # (k, t)
         out: Tensor,  # (n, t)
         budget: int,

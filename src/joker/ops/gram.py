@@ -16,7 +16,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from joker.ops.rows import Rows
+from joker.ops.rows import RowsLike
 from joker.ops.triton_support import OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
@@ -99,8 +99,8 @@ def transposed_numbers(n: int, d: int) -> int:
 
 
 def add_product(
-    x: Rows,  # (n, d)
-    z: Rows,  # (b, d)
+    x: RowsLike,  # (n, d)
+    z: RowsLike,  # (b, d)
     v: Tensor,  # (b, t)
     out: Tensor,  # (n, t)
     profile: str,

@@ -1,4 +1,4 @@
-"""Rows: what an operation asks of those that it reads a run at a time, and how some of them are taken."""
+"""Rows: the interface through which operations read them, and how some of them are taken."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 
-class Rows(Protocol):
-    """Rows that are handed out as dense tensors; a tensor is such a thing itself."""
+class RowsLike(Protocol):
+    """A tensor, or rows that are indexed like one and return dense tensors."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -21,8 +21,8 @@ class Rows(Protocol):
         """The type of the inputs."""
         ...
 
-    def __getitem__(self, rows: slice, /) -> Tensor:  # (b, d)
-        """Return a run of rows."""
+    def __getitem__(self, rows: slice | Tensor, /) -> Tensor:  # (b, d)
+        """Return a run of rows, or the rows of these numbers."""
         ...
 
 

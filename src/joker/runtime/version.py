@@ -6,5 +6,5 @@ from importlib.metadata import PackageNotFoundError, version
 
 try:
     VERSION = version("joker")
-except PackageNotFoundError:  # run from a source tree that is not installed
+except PackageNotFoundError:  # the source tree is used without installation
     VERSION = "0+unknown"
