@@ -45,7 +45,7 @@ def twin(parts: SimpleNamespace) -> ModuleType:
 def test_a_quick_run_writes_prints_and_draws(
     name: str, parts: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib", reason="the benchmarks draw with matplotlib: pip install 'joker[plot]'")
+    pytest.importorskip("matplotlib", reason="the benchmarks draw with matplotlib: pip install 'joker-kernels[plot]'")
     script = getattr(parts, name)
     script.main(["--quick", "--out", str(tmp_path)])
     first = capsys.readouterr().out

@@ -97,7 +97,7 @@ def test_cells_of_a_table_stay_in_their_columns(script: Script) -> None:
 
 @pytest.mark.slow
 def test_pictures_and_page_of_a_small_run(script: Script, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures are drawn with matplotlib: pip install 'joker[plot]'")
+    pytest.importorskip("matplotlib", reason="pictures are drawn with matplotlib: pip install 'joker-kernels[plot]'")
     figures, page = script("figures"), script("page")
     script("scaling").main(["--quick", "--out", str(tmp_path)])
     figures.main(["--quick", "--measure", "--out", str(tmp_path), "--pictures", str(tmp_path / "figures")])

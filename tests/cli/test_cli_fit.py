@@ -2,6 +2,7 @@
 
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,16 @@ def test_a_model_needs_a_place(tmp_path: Path, table: Path) -> None:
     assert "in a folder that exists" in refused("fit", table, "-t", "place", "--out", tmp_path / "none" / "m.joker")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where this process was started with SIGINT ignored (nohup, cron)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def stop_at(monkeypatch: pytest.MonkeyPatch, epoch: int, error: BaseException) -> None:
-    """Let a fit fail in the middle: the callback that shows its progress does."""
+    """Make a fit fail in the middle: the callback that shows its progress raises."""
 
     class Failing(Callback):
         def step(self, run: Run) -> None:
@@ -170,6 +179,7 @@ FIT = (
 )
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")], ids=["Ctrl-C", "an error"])
 def test_what_is_interrupted_goes_on_bit_for_bit(
     tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
@@ -197,11 +207,22 @@ def test_what_is_interrupted_goes_on_bit_for_bit(
     assert not kept.exists()
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_a_fit_that_was_started_with_sigint_ignored_ignores_it(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what nohup and a background job of a script do
+    stop_at(monkeypatch, 2, KeyboardInterrupt())
+    well("fit", table, *FIT, "--out", tmp_path / "m.joker")
+    assert files(tmp_path) == {"train.csv", "m.joker"}
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_beginning_anew(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "m.joker"
     with monkeypatch.context() as patched:
         stop_at(patched, 1, KeyboardInterrupt())
-        run("fit", table, *FIT, "--out", out)
+        assert run("fit", table, *FIT, "--out", out).status == 130
     (tmp_path / "m.joker.checkpoint.123.part").touch()  # as of a process that was killed while it wrote
     well("fit", table, *FIT, "--seed", 5, "--out", out, "-q", "--no-resume")
     assert files(tmp_path) == {"train.csv", "m.joker"}

@@ -124,5 +124,5 @@ def test_what_cannot_be_drawn_is_answered_with_a_sentence(blocks, path) -> None:
 def test_without_matplotlib_the_remedy_is_named(path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for display in (joker.ConvergenceDisplay, joker.PathDisplay):
-        with pytest.raises(MissingPackage, match=r"plots need matplotlib.*pip install joker\[plot\]"):
+        with pytest.raises(MissingPackage, match=r"plots need matplotlib.*pip install 'joker-kernels\[plot\]'"):
             display.from_estimator(path)

@@ -77,7 +77,7 @@ def _parquet(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callabl
         from pyarrow import parquet
     except ImportError as error:
         raise MissingPackage(
-            "Parquet needs pyarrow, which is not installed. Use `pip install joker[tables]`, or write .csv."
+            "Parquet needs pyarrow, which is not installed. Run pip install 'joker-kernels[tables]', or write .csv."
         ) from error
     writers: list[Any] = []
 

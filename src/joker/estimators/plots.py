@@ -281,7 +281,9 @@ def _axes(given: Axes | Sequence[Axes] | None, panels: list[str]) -> tuple[Axes,
         from matplotlib import pyplot
         from matplotlib.axes import Axes
     except ImportError as error:
-        raise MissingPackage("plots need matplotlib, which is not installed. Use `pip install joker[plot]`.") from error
+        raise MissingPackage(
+            "plots need matplotlib, which is not installed. Run pip install 'joker-kernels[plot]'."
+        ) from error
     if given is None:
         size = (6.4, max(4.8, 2.6 * len(panels)))
         _, grid = pyplot.subplots(len(panels), sharex=True, squeeze=False, figsize=size, layout="constrained")

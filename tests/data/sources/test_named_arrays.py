@@ -148,5 +148,5 @@ def test_a_missing_h5py_is_named(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingPackage, match=r"pip install 'joker\[hdf5\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'joker-kernels\[hdf5\]'"):
         open_source(path)

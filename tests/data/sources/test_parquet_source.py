@@ -177,5 +177,5 @@ def test_a_missing_pyarrow_is_named(tmp_path, monkeypatch, name):
         return real(module, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingPackage, match=r"pip install 'joker\[tables\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'joker-kernels\[tables\]'"):
         open_source(tmp_path / name)

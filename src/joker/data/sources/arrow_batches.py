@@ -23,7 +23,7 @@ def need_pyarrow(source: str) -> Any:
     except ImportError as error:
         raise MissingPackage(
             f"{source}: tables as text, Parquet or Arrow need pyarrow, which is not installed. "
-            "Run pip install 'joker[tables]'."
+            "Run pip install 'joker-kernels[tables]'."
         ) from error
     return pyarrow
 

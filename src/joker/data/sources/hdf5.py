@@ -52,7 +52,7 @@ def open_hdf5(options: ReadOptions) -> ArraySource:
         import h5py
     except ImportError as error:
         raise MissingPackage(
-            f"{options.name}: HDF5 files need h5py, which is not installed. Run pip install 'joker[hdf5]'."
+            f"{options.name}: HDF5 files need h5py, which is not installed. Run pip install 'joker-kernels[hdf5]'."
         ) from error
     arrays: dict[str, Hdf5Array] = {}
 
