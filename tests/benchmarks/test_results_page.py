@@ -1,4 +1,4 @@
-"""The page of results is what the results files say, and nothing on it is written by hand."""
+"""The page of results is generated from the results files; nothing on it is written by hand."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def test_every_table_has_its_origin(script: Script) -> None:
         there = (common.RESULTS / f"{section.name}.json").is_file()
         assert (f"\n## {section.title}\n" in text) == there
         assert (f"- {section.title}: `{section.command}`" in text) != there
-        assert (f"(../benchmarks/results/{section.name}.json); made by `{section.command}`" in text) == there
+        assert (f"(../benchmarks/results/{section.name}.json), written by `{section.command}`" in text) == there
 
 
 def test_pictures_are_there_for_the_results_they_are_drawn_from(script: Script) -> None:
@@ -68,7 +68,7 @@ def test_who_is_ahead_is_computed(script: Script) -> None:
     assert not list(behind.behind_cpu_peers({"sets": {"kin40k": {"joker": theirs, "SVR": ours}}}))
     missed = {"ms": 2.0, "limit_ms": 1.0}
     assert list(behind.behind_step({"cases": {"slow": missed, "fast": {"ms": 0.5, "limit_ms": 1.0}}})) == [
-        'Step "slow" takes 2.0 ms; 1.0 were allowed.'
+        'Step "slow" takes 2.0 ms; the limit is 1.0 ms.'
     ]
     variants = {"boosting": {"auc": 0.8, "kernel": False}, "kernel": {"auc": 0.7, "kernel": True}}
     assert len(list(behind.behind_higgs_gap({"variants": variants, "best_kernel": "kernel"}))) == 1
