@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from inspect import cleandoc
 from typing import TypeVar
 
@@ -122,7 +124,9 @@ Documented = TypeVar("Documented", bound=type)
 
 
 def documented(cls: Documented) -> Documented:
-    """Put the shared parameters and attributes into the docstring of a class, where it says ``%(shared)s``."""
-    text = cleandoc(cls.__doc__ or "")
-    cls.__doc__ = text.replace("%(shared)s", SHARED.strip())
+    """Put the shared text into the docstring of a dataclass at ``%(shared)s``, and the default of each parameter."""
+    text = cleandoc(cls.__doc__ or "").replace("%(shared)s", SHARED.strip())
+    for field in fields(cls):
+        text = re.sub(rf"^{field.name} : .*", rf"\g<0>, default={field.default!r}", text, count=1, flags=re.MULTILINE)
+    cls.__doc__ = text
     return cls
