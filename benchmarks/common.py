@@ -89,7 +89,7 @@ def machine(seed: int) -> dict[str, Any]:
 
 
 def gpu(device: str) -> dict[str, Any]:
-    """Name the GPU and the CUDA version; empty on the CPU. The key of the name is "card", as in all results files."""
+    """Name the GPU and the CUDA version; empty on the CPU. All results files have the name under ``card``."""
     return {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda} if device == "cuda" else {}
 
 
