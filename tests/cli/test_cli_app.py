@@ -17,7 +17,7 @@ from program import environment, run, well
 from joker import errors
 from joker.cli.app import COMMANDS
 from joker.cli.command import Command
-from joker.cli.errors import as_option, telling
+from joker.cli.errors import as_option, reporting_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,7 +59,7 @@ def fails_with(error: BaseException) -> Callable[[], None]:
     def fail() -> None:
         raise error
 
-    return telling(fail)
+    return reporting_errors(fail)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def fails_with(error: BaseException) -> Callable[[], None]:
         (
             OSError(28, "No space left on device", "x.csv"),
             1,
-            "x.csv: the operating system refuses: No space left",
+            "x.csv: No space left on device. Check the path",
         ),
         (MemoryError(), 1, "the memory of this machine is used up"),
         (ValueError("Input X contains NaN."), 1, "joker: Input X contains NaN."),
@@ -116,7 +116,7 @@ def test_a_request_to_end_is_an_interrupt_with_its_own_status(capsys: pytest.Cap
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(typer.Exit) as ended:
-        telling(wait)()
+        reporting_errors(wait)()
     assert (ended.value.exit_code, cleared) == (143, [True])
     assert signal.getsignal(signal.SIGTERM) is before
     assert capsys.readouterr().err == "Interrupted.\n"
@@ -132,7 +132,7 @@ def test_commands_run_in_any_thread() -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_warnings_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    telling(lambda: warnings.warn("the last digits differ", stacklevel=1))()
+    reporting_errors(lambda: warnings.warn("the last digits differ", stacklevel=1))()
     assert capsys.readouterr().err == "joker: warning: the last digits differ\n"
 
 

@@ -116,7 +116,7 @@ def test_a_table_with_other_columns(tmp_path: Path, model: Path) -> None:
 
 
 def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("joker.cli.predict.MOST_ROWS", 7)
+    monkeypatch.setattr("joker.cli.predict.MAX_BATCH_ROWS", 7)
     test = write_table(tmp_path / "test.csv", rows=50)
     lines = test.read_text(encoding="utf-8").splitlines()
     lines[40] = "inf," + lines[40].split(",", 1)[1]
@@ -131,7 +131,7 @@ def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path, mo
 def test_no_input_is_written_over(tmp_path: Path, model: Path) -> None:
     table = tmp_path / "train.csv"
     before = table.read_bytes(), model.read_bytes()
-    said = "must not be a file that is read"
+    said = "must not be an input file"
     assert said in refused("fit", table, "-t", "place", "--out", table, status=2)
     assert said in refused("tune", table, "-t", "place", "--out", table, status=2)
     assert said in refused("predict", model, table, "--out", table, status=2)
@@ -227,7 +227,7 @@ def test_a_model_for_which_there_is_no_room_is_kept_as_a_checkpoint(
         patched.setattr(model_files, "_serialize", full)
         said = refused(*fit)
     assert "No space left on device" in said
-    assert "m.joker.checkpoint; the same command with --resume goes on" in said
+    assert "m.joker.checkpoint; the same command with --resume continues" in said
     assert not (tmp_path / "m.joker").exists()
     well(*fit, "--resume")
     assert joker.load(tmp_path / "m.joker").n_iter_ == 2

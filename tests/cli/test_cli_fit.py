@@ -95,7 +95,7 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-t", "size"], "--task must be given where neither --loss nor a target of text tells it"),
+        (["-t", "size"], "--task must be given if neither --loss nor a target of text implies it"),
         (
             ["-t", "place", "--task", "regress"],
             "--task regress is for regression, and the target is for class",
@@ -105,7 +105,7 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         (["-t", "size", "--loss", "squared", "--delta", "1"], "parameters of the loss 'squared' must be among none"),
         (["-t", "place", "--epsilon", "1"], "parameters of the loss 'squared_hinge' must be among none"),
         (["-t", "size", "--loss", "huber", "--quantile", ".1,.2"], "parameters of the loss 'huber' must be"),
-        (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must go with classes"),
+        (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must be used with classes"),
         (["-t", "place", "--class-weight", "on=1"], "some of the classes in, out"),
         (["-t", "place", "--lam", "1:2"], "a range of lam must be of powers"),
         (["-t", "place", "--lam", "-1"], "lam must be a positive finite number"),
@@ -119,6 +119,20 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         (["-t", "place", "--tol", "-1"], "tol must be a number of at least 0"),
         (["-t", "place", "-m", "0"], "-m must be a whole number of at least 1"),
         (["-t", "place", "--features", "fourrier", "-m", "9"], "Did you mean 'fourier'?"),
+        (["-t", "place", "--features", "fourier_pairs", "-m", "9"], "-m must be even"),
+        (["-t", "place", "--features", "fourier", "-m", "exact"], "features need their number"),
+        (["-t", "place", "--features", "tensor_sketch"], "needs a polynomial kernel"),
+        (["-t", "place", "--kernel", "linear", "-m", "99"], "-m must be the number of inputs"),
+        (["-t", "place", "--bandwidth", "1,2"], "bandwidth must have shape (6,)"),
+        (["-t", "place", "--bandwidth", "1,2,3,-4,5,6"], "found -4 for input 3"),
+        (["-t", "place", "--kernel", "linear", "--bandwidth", "0"], "bandwidth must be a positive finite number"),
+        (["-t", "place", "--precision", "half"], "precision must be one of"),
+        (["-t", "place", "--max-epochs", "-1"], "--max-epochs must be a number of at least 0"),
+        (["-t", "place", "--max-time", "nan"], "--max-time must be a number of at least 0"),
+        (["-t", "place", "--block-size", "0"], "--block-size must be a whole number of at least 1"),
+        (["-t", "place", "--validation-fraction", "0"], "--validation-fraction must be a number"),
+        (["-t", "size", "--loss", "huber", "--delta", "0"], "delta must be positive"),
+        (["-t", "size", "--loss", "quantile", "--quantile", "0.1,2"], "quantile must be"),
         ([], "--target must name the column to predict"),
     ],
 )
@@ -132,6 +146,29 @@ def test_bad_options_are_answered_by_a_sentence_before_the_table_is_read(
         "fit", table, "--categories", "one-hot", *options, "--out", tmp_path / "m.joker", "-q", status=2
     )
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--kernels", "gaussian,gauss"], "Did you mean 'gaussian'?"),
+        (["--bandwidths", "1,mean"], "bandwidth (where it is not a positive number) must be one of"),
+        (["--lam", "1,0"], "lam must be a positive finite number"),
+        (["--kernels", "polynomial", "--features", "fourier", "-m", "9"], "needs a stationary kernel"),
+        (["--tol", "-1"], "tol must be a number of at least 0"),
+    ],
+)
+def test_bad_options_of_a_search_are_refused_before_the_table_is_read(
+    tmp_path: Path, table: Path, options: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_stores, "convert", None)
+    assert said in refused("tune", table, "-t", "place", "--columns", "a,b", *options, "-q", status=2)
+
+
+def test_a_search_takes_features_that_only_its_kernels_have(tmp_path: Path, table: Path) -> None:
+    search = ("--kernels", "polynomial", "--features", "tensor_sketch", "-m", 16, "--lam", 1, "--bandwidths", 1)
+    found = well("tune", table, "-t", "place", "--columns", "a,b", *search, "--sample", 50, "--json", "-q").document
+    assert {trial["kernel"] for trial in found["trials"]} == {"polynomial"}
 
 
 def test_a_model_needs_a_place(tmp_path: Path, table: Path) -> None:
@@ -190,12 +227,12 @@ def test_what_is_interrupted_goes_on_bit_for_bit(
         stop_at(patched, 2, error)
         done = run("fit", table, *FIT, "--out", out)
     assert done.status == (130 if isinstance(error, KeyboardInterrupt) else 1)
-    assert f"is in {kept}; the same command with --resume goes on" in done.err
+    assert f"is in {kept}; the same command with --resume continues" in done.err
     assert files(tmp_path) == {"train.csv", "whole.joker", kept.name}
     with monkeypatch.context() as patched:
         patched.setattr(row_stores, "convert", None)  # said at once
         said = refused("fit", table, *FIT, "--out", out, "-q", status=2)
-    assert "--resume to go on from there, or --no-resume" in said
+    assert "--resume to continue from it, or --no-resume" in said
     said = refused("fit", table, *FIT, "--out", out, "-q", "--resume", "--seed", 1)
     assert "seed differ" in said
     assert "the same command" not in said  # which would say the same
@@ -227,7 +264,7 @@ def test_beginning_anew(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyP
     well("fit", table, *FIT, "--seed", 5, "--out", out, "-q", "--no-resume")
     assert files(tmp_path) == {"train.csv", "m.joker"}
     assert joker.load(out).random_state == 5
-    assert "begins anew" in well("fit", table, *FIT, "--out", out, "--resume").err
+    assert "starts from the beginning" in well("fit", table, *FIT, "--out", out, "--resume").err
 
 
 def test_an_interrupt_while_reading_leaves_nothing(

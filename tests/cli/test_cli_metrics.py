@@ -25,7 +25,7 @@ def figures(model: Any, x: NDArray[Any], y: NDArray[Any], step: int = 7) -> dict
     for start in range(0, len(x), step):
         found.add(x[start : start + step], y[start : start + step], start)
     assert found.rows == len(x)
-    return found.figures
+    return found.values
 
 
 @pytest.fixture

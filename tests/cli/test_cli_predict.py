@@ -32,7 +32,7 @@ def test_batches_do_not_show(tmp_path: Path, classifier: Any, monkeypatch: pytes
     """Predictions are in the order of the rows, whatever the size of a batch, and those of the library."""
     test = write_table(tmp_path / "test.csv", rows=100, seed=1, colour=True)
     x, _, _ = rows_of(test, "place", ["a", "b", "c", "colour"])
-    monkeypatch.setattr(command, "MOST_ROWS", 7)
+    monkeypatch.setattr(command, "MAX_BATCH_ROWS", 7)
     summary = well("predict", tmp_path / "model.joker", test, "--out", tmp_path / "p.csv", "--proba", "--json").document
     with (tmp_path / "p.csv").open(encoding="utf-8") as file:
         header, *rows = csv.reader(file)
@@ -70,7 +70,7 @@ def test_columns_are_found_by_their_names(tmp_path: Path, classifier: Any) -> No
 def test_figures_of_a_classifier(tmp_path: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     test = write_table(tmp_path / "test.csv", rows=100, seed=1, colour=True)
     x, y, _ = rows_of(test, "place", ["a", "b", "c", "colour"])
-    monkeypatch.setattr(command, "MOST_ROWS", 7)
+    monkeypatch.setattr(command, "MAX_BATCH_ROWS", 7)
     found = well("evaluate", tmp_path / "model.joker", test, "--json").document
     assert found["accuracy"] == pytest.approx(classifier.score(x, y))
     assert found["rows"] == 100
@@ -100,7 +100,7 @@ def test_a_model_of_arrays_takes_a_table_of_as_many_columns(tmp_path: Path) -> N
     assert np.allclose(np.loadtxt(tmp_path / "p.csv", skiprows=1), model.predict(x), atol=1e-6)
     np.save(tmp_path / "wide.npy", np.ones((4, 5)))
     said = refused("predict", tmp_path / "model.joker", tmp_path / "wide.npy", "-o", tmp_path / "p.csv")
-    assert "the 3 inputs it was fitted on" in said
+    assert "the 3 inputs that the model was fitted on" in said
 
 
 def test_a_model_of_a_frame_takes_its_names(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_what_does_not_go_together_is_said(tmp_path: Path, classifier: Any) -> N
 
 
 def test_memory_bounds_the_batches() -> None:
-    assert command.batch_rows("1GB", 10, 1) == command.MOST_ROWS
+    assert command.batch_rows("1GB", 10, 1) == command.MAX_BATCH_ROWS
     few = command.batch_rows("1MB", 1000, 1)
     assert 1 <= few * 1000 * 8 <= 1e6 / 4
     assert command.batch_rows("1kB", 1000, 1) == 1

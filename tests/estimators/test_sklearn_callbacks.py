@@ -31,7 +31,7 @@ def test_without_the_protocol_a_fit_is_as_it_was(monkeypatch: pytest.MonkeyPatch
     spec.loader.exec_module(old)
     assert not hasattr(old.CallbackSupportMixin, "set_callbacks")
     assert old.with_callbacks(print) is print
-    monkeypatch.setattr("joker.estimators.base.Relay", old.Relay)
+    monkeypatch.setattr("joker.estimators.base.SklearnCallbackRelay", old.SklearnCallbackRelay)
     model = joker.KernelRidge(**SETTINGS).fit(X, Y)
     assert model.n_iter_ == 3
 

@@ -1,6 +1,7 @@
 """Inputs that say nothing cost a kernel dearly: what `joker.tune` does about it, and what it must not look at."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,17 @@ from program import well, write_table
 
 import joker
 from joker.errors import InvalidParameter
-from joker.tuning import input_importance
-from joker.tuning import trial_runner as benches
+from joker.tuning import input_importance, trial_runner
 from joker.tuning.halving import Candidate, Family, Search, Trial
-from joker.tuning.input_importance import POWERS, Relevance, importance, most_rows, powers_of
+from joker.tuning.input_importance import (
+    POWERS,
+    InputImportance,
+    max_importance_rows,
+    measure_importance,
+    powers_to_try,
+)
 from joker.tuning.result import Tuned
-from joker.tuning.trial_runner import make_bench
+from joker.tuning.trial_runner import TrialRunner, make_trial_runner
 
 Array = NDArray[Any]
 SETTINGS: dict[str, Any] = {"kernels": "gaussian", "rows": 600, "random_state": 0}
@@ -35,9 +41,9 @@ def never() -> bool:
     return False
 
 
-def bench_of(X: Array, y: Array, **settings: Any) -> benches.Bench:
+def runner_of(X: Array, y: Array, **settings: Any) -> TrialRunner:
     model = joker.KernelRidge(random_state=0, **settings)
-    return make_bench(model, lambda *_: 0.0, X, y, None, torch.device("cpu"), None, never)
+    return make_trial_runner(model, lambda *_: 0.0, X, y, None, torch.device("cpu"), None, never)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +75,7 @@ def test_the_bandwidths_of_the_model_are_those_of_the_best_trial(tuned: dict[Any
     best, widths = tuned["auto"].best, tuned["auto"].estimator.bandwidth_
     assert best["relevance"] in POWERS[1:]
     assert widths.min() == pytest.approx(best["bandwidth"])
-    assert widths.max() <= best["bandwidth"] / input_importance.FLOOR * (1 + 1e-9)
+    assert widths.max() <= best["bandwidth"] / input_importance.MIN_WEIGHT * (1 + 1e-9)
 
 
 def test_the_same_seed_gives_the_same(tuned: dict[Any, Tuned]) -> None:
@@ -96,18 +102,18 @@ def test_rows_that_judge_are_not_looked_at(n: int, monkeypatch: pytest.MonkeyPat
         seen.append({int(row) for row in x[:, 0]})
         return np.arange(1.0, 4.0)
 
-    monkeypatch.setattr(benches, "importance", watched)
+    monkeypatch.setattr(trial_runner, "measure_importance", watched)
     X = np.column_stack([np.arange(n), np.random.default_rng(0).normal(size=(n, 2))])
-    bench = bench_of(X, X[:, 1])
-    assert bench.relevance is not None
-    assert len(seen) == len(bench.splits)
-    for rows, split in zip(seen, bench.splits, strict=True):
+    runner = runner_of(X, X[:, 1])
+    assert runner.input_importance is not None
+    assert len(seen) == len(runner.splits)
+    for rows, split in zip(seen, runner.splits, strict=True):
         assert rows
         assert not rows & set(split.held.tolist())
 
 
 def test_weights_of_a_split_are_its_own() -> None:
-    found = Relevance(np.array([[1.0, 0.25, 0.0], [0.25, 1.0, 0.0]]))
+    found = InputImportance(np.array([[1.0, 0.25, 0.0], [0.25, 1.0, 0.0]]))
     assert_allclose(found.weights(0.5, 0), [1, 0.5, 0.05])
     assert_allclose(found.weights(0.5, 1), [0.5, 1, 0.05])
     assert_allclose(found.weights(0.25), [1, 1, 0.05])
@@ -117,33 +123,33 @@ def test_weights_of_a_split_are_its_own() -> None:
 def test_importance_ranks_numbers_classes_and_outputs() -> None:
     X, y = hidden(1_200)
     for target in (y, y > 0, np.digitize(y, [-0.5, 0.5]).astype(str)):
-        found = importance(X, target, None, target.dtype.kind != "f", 0, never)
+        found = measure_importance(X, target, None, target.dtype.kind != "f", 0, never)
         assert found is not None
         assert found[:3].min() > 3 * found[3:].max()
         assert found.argmax() == 0
-    both = importance(X, np.stack([X[:, 4], 1e6 * X[:, 5], np.ones(1_200)], axis=1), None, False, 0, never)
+    both = measure_importance(X, np.stack([X[:, 4], 1e6 * X[:, 5], np.ones(1_200)], axis=1), None, False, 0, never)
     assert both is not None
     assert set(both.argsort()[-2:]) == {4, 5}  # whatever outputs are measured in
-    sparse = importance(sp.csr_array(X), y, None, False, 0, never)
-    assert np.array_equal(sparse, importance(X, y, None, False, 0, never))
+    sparse = measure_importance(sp.csr_array(X), y, None, False, 0, never)
+    assert np.array_equal(sparse, measure_importance(X, y, None, False, 0, never))
 
 
 def test_weights_decide_which_rows_count() -> None:
     X, y = hidden(1_200)
     other = np.arange(1_200) % 2 == 1
     y = np.where(other, 3 * X[:, 7], y)
-    found = importance(X, y, np.where(other, 0.0, 1.0), False, 0, never)
+    found = measure_importance(X, y, np.where(other, 0.0, 1.0), False, 0, never)
     assert found is not None
     assert found[7] < 0.1 * found[0]
 
 
 def test_nothing_is_known_where_time_is_up_or_nothing_matters() -> None:
     X, y = hidden(600)
-    assert importance(X, y, None, False, 0, lambda: True) is None
+    assert measure_importance(X, y, None, False, 0, lambda: True) is None
     clock = iter([False] * 6 + [True] * 99)
-    assert importance(X, y, None, False, 0, lambda: next(clock)) is None
-    assert importance(X, np.ones(600), None, False, 0, never) is None
-    assert importance(X, np.ones(600), None, True, 0, never) is None
+    assert measure_importance(X, y, None, False, 0, lambda: next(clock)) is None
+    assert measure_importance(X, np.ones(600), None, False, 0, never) is None
+    assert measure_importance(X, np.ones(600), None, True, 0, never) is None
 
 
 def test_a_search_out_of_time_is_one_without_it() -> None:
@@ -155,33 +161,33 @@ def test_a_search_out_of_time_is_one_without_it() -> None:
 
 def test_auto_leaves_out_what_would_cost_too_much_or_is_given() -> None:
     def auto(d: int = 10, rows: int = 5_000, columns: int = 1, free: bool = True) -> bool:
-        return len(powers_of("auto", d, rows, columns, free)) > 1
+        return len(powers_to_try("auto", d, rows, columns, free)) > 1
 
     assert auto()
     assert not any([auto(d=1), auto(d=129), auto(rows=300), auto(columns=17), auto(free=False)])
-    assert powers_of(True, 784, 300, 100, False) == POWERS[1:]
-    assert powers_of(False, 10, 5_000, 1, True) == (0.0,)
+    assert powers_to_try(True, 784, 300, 100, False) == POWERS[1:]
+    assert powers_to_try(False, 10, 5_000, 1, True) == (0.0,)
 
 
 def test_rows_looked_at_are_bounded() -> None:
-    assert most_rows(10, 2, 2**28) == input_importance.MOST_ROWS
-    assert most_rows(10, 7, 2**28) < input_importance.MOST_ROWS
-    assert most_rows(128, 2, 50_000_000) * 128 * input_importance.SCRATCH <= 50_000_000
+    assert max_importance_rows(10, 2, 2**28) == input_importance.MAX_BOOSTING_ROWS
+    assert max_importance_rows(10, 7, 2**28) < input_importance.MAX_BOOSTING_ROWS
+    assert max_importance_rows(128, 2, 50_000_000) * 128 * input_importance.BOOSTING_BYTES <= 50_000_000
 
 
 @pytest.mark.parametrize("standardize", [False, True])
 def test_medians_are_those_of_weighted_inputs(standardize: bool) -> None:
     X, y = hidden(600)
     X = X * 3 + 1
-    bench = bench_of(X, y, standardize=standardize)
-    bench.__dict__["relevance"] = Relevance(np.tile(np.linspace(0, 1, 13), (len(bench.splits), 1)))
+    runner = runner_of(X, y, standardize=standardize)
+    runner.__dict__["input_importance"] = InputImportance(np.tile(np.linspace(0, 1, 13), (len(runner.splits), 1)))
     Z = (X - X.mean(0)) / X.std(0) if standardize else X
-    twin = bench_of(Z * bench.relevance.weights(0.5), y)
-    weighted, plain = bench.family("gaussian", None, None, POWERS[2:]), twin.family("gaussian", None, None)
+    twin = runner_of(Z * runner.input_importance.weights(0.5), y)
+    weighted, plain = runner.family("gaussian", None, None, POWERS[2:]), twin.family("gaussian", None, None)
     assert_allclose(weighted.bandwidths, plain.bandwidths, rtol=1e-9)
-    back = bench.weigh(weighted.first()[1], 0.0)
+    back = runner.reweight(weighted.first()[1], 0.0)
     assert back is not None
-    assert_allclose(back.bandwidth, bench.family("gaussian", None, None).bandwidths[1], rtol=1e-9)
+    assert_allclose(back.bandwidth, runner.family("gaussian", None, None).bandwidths[1], rtol=1e-9)
 
 
 def test_relevance_rises_on_few_rows_and_falls_on_many() -> None:
@@ -191,11 +197,11 @@ def test_relevance_rises_on_few_rows_and_falls_on_many() -> None:
         loss = 1 + abs(candidate.power - (0.5 if rows < 2_000 else 0.25)) + abs(np.log2(candidate.bandwidth))
         return [Trial(stage, rows, candidate, 1.0, loss, -loss, 0.0)]
 
-    def weigh(candidate: Candidate, power: float) -> Candidate:
-        return benches.replace(candidate, power=power)
+    def reweight(candidate: Candidate, power: float) -> Candidate:
+        return replace(candidate, power=power)
 
     family = Family("a", (1.0, 0.5), powers=POWERS)
-    search = Search(run, weigh=weigh)
+    search = Search(run, reweight=reweight)
     best = search.best([family], [1_000, 4_000])
     assert best.candidate.power == 0.25
     assert max(trial.candidate.power for trial in search.trials if trial.stage == 0) == 0.5
@@ -209,7 +215,7 @@ def test_weights_have_to_be_worth_it(gain: float, power: float) -> None:
         loss = 1.0 - gain * (candidate.power == 0.25)
         return [Trial(stage, rows, candidate, 1.0, loss, -loss, 0.0)]
 
-    search = Search(run, weigh=lambda candidate, power: benches.replace(candidate, power=power))
+    search = Search(run, reweight=lambda candidate, power: replace(candidate, power=power))
     assert search.best([Family("a", (1.0,), powers=POWERS)], [1_000, 4_000]).candidate.power == power
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from joker.tuning.splits import MOST_HELD, make_splits
+from joker.tuning.splits import MAX_HELD_OUT, make_splits
 
 
 @pytest.mark.parametrize(("n", "folds"), [(10, 5), (499, 5), (500, 3), (1999, 3), (2000, 1), (60_000, 1)])
@@ -13,7 +13,7 @@ def test_parts_are_apart_and_complete(n: int, folds: int) -> None:
     assert len(splits) == folds
     for split in splits:
         assert np.array_equal(np.sort(np.concatenate([split.train, split.held])), rows)
-        assert len(split.held) <= MOST_HELD
+        assert len(split.held) <= MAX_HELD_OUT
     if folds > 1:  # each row is held out once
         assert np.array_equal(np.sort(np.concatenate([split.held for split in splits])), rows)
 

@@ -17,7 +17,7 @@ from joker.callbacks import Callback, Run
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.scoring import score_path
-from joker.tuning.halving import sizes
+from joker.tuning.halving import stage_rows
 from joker.tuning.result import COLUMNS, Tuned
 from joker.tuning.trial_runner import unit_of_penalty
 
@@ -117,10 +117,10 @@ def test_the_scores_of_a_path_are_those_of_its_models(rng: np.random.Generator, 
     w = rng.uniform(size=300)
     path = model.fit(X, y, eval_set=(X, y)).path_
     score = get_scorer("neg_log_loss")
-    losses, scores = score_path(path.models, model._sample(X, y, None), lambda one: score(one, X, y))
+    losses, scores = score_path(path.models, (X, y, None), score)
     assert_allclose(scores, [score(one, X, y) for one in path.models], rtol=1e-5)
     assert_allclose(losses, -path.scores, rtol=1e-5)
-    weighted, _ = score_path(path.models, model._sample(X, y, w), lambda one: 0.0)
+    weighted, _ = score_path(path.models, (X, y, w), lambda *_, **__: 0.0)
     codes = np.where(y[:, None] == model.classes_, 1, -1)
     by_hand = [np.average(np.logaddexp(0, -codes * one.decision_function(X)).mean(1), weights=w) for one in path.models]
     assert_allclose(weighted, by_hand, rtol=1e-5)
@@ -131,7 +131,7 @@ def test_it_stops_where_it_has_settled_unless_told_the_rows_or_with_features(rng
     X, y = waves(rng, 5_000)
     model = joker.KernelRidge(max_epochs=2)
     free: dict[str, Any] = {"kernels": "gaussian", "estimator": model, "random_state": 0}
-    stages = sizes(4_000)
+    stages = stage_rows(4_000)
     settled, again = (joker.tune(X, y, **free).table for _ in range(2))
     assert {entry["rows"] for entry in settled} == set(stages[:-1])
     assert [{**entry, "seconds": 0} for entry in again] == [{**entry, "seconds": 0} for entry in settled]
@@ -384,7 +384,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"rows": 3}, InvalidParameter, "rows must be a whole number of at least 10"),
     ({"rows": []}, InvalidParameter, "rows must be a whole number"),
     ({"rows": [100.5]}, InvalidParameter, "rows must be a whole number"),
-    ({"scoring": "acuracy"}, InvalidParameter, "scoring must be a name of scikit-learn's"),
+    ({"scoring": "acuracy"}, InvalidParameter, "scoring must be the name of a scikit-learn scorer"),
     ({"max_time": -1}, InvalidParameter, "max_time must be"),
     ({"max_time": None}, InvalidParameter, "max_time must be"),
     ({"memory": "lots"}, InvalidParameter, "memory must be"),

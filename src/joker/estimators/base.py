@@ -6,7 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,14 +30,16 @@ from joker.data.array_rows import (
 )
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import resolve
+from joker.estimators.check_settings import check_settings
 from joker.estimators.html_repr import NotebookView
 from joker.estimators.input_bandwidths import bandwidth_of_inputs, scaling_by
 from joker.estimators.lambda_path import Path
+from joker.estimators.model_document import save
 from joker.estimators.resolve import FitData
-from joker.estimators.scoring import Judge, Scorer, scorer_of
-from joker.estimators.sklearn_callbacks import CallbackSupportMixin, Relay
+from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
+from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
 from joker.estimators.store_inputs import check_stored, is_stored
-from joker.estimators.training_set import Sample
+from joker.estimators.training_set import LabelledRows, Sample
 from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
 from joker.kernels import Kernel
 from joker.losses import Loss
@@ -76,6 +78,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     callbacks: Sequence[Callback] | None = None
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
+    _predicted: Predicted | None = field(default=None, init=False)  # set only in the copy that a scorer is given
 
     @property
     def dual_coef_(self) -> NDArray[Any]:
@@ -108,14 +111,44 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             Whether to save the random features themselves. By default a file has the seed that gives them
             exactly, and is small; a release of torch with another random number generator could not read it.
         """
-        from joker.estimators import persistence
+        save(self, path, store_features=store_features)
 
-        persistence.save(self, path, store_features=store_features)
+    def check_settings(self, n_inputs: int | None = None) -> None:
+        """Raise the error that ``fit`` raises for a parameter that cannot be used, without any data.
+
+        ``fit`` calls this first. What depends on the targets is checked later, such as the classes in ``class_weight``.
+
+        Parameters
+        ----------
+        n_inputs : int, optional
+            The number of inputs d. With it, the ``bandwidth`` of each input and ``n_features`` of the linear kernel
+            are checked too.
+        """
+        check_settings(self, n_inputs)
+
+    @with_callbacks
+    def fit_sample(self, train: LabelledRows, held: LabelledRows | None = None) -> Self:
+        """Fit on the rows ``train``, and score on the rows ``held``; no row of ``train`` is held out.
+
+        Without ``held`` there are no scores. A sequence for ``lam`` then keeps a model for each λ in ``path_``, with
+        scores that are NaN, and the estimator is the model of the largest λ. `joker.tune` fits its trials this way.
+
+        Parameters
+        ----------
+        train, held : tuple (X, y, sample_weight)
+            Rows, targets and weights as for ``fit``. The weights may be None.
+        """
+        self.check_settings()
+        return self._fit(train, held, hold_out=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        """Check, encode and fit rows; with ``hold_out``, rows of ``train`` are held out where a score needs them."""
+        raise NotImplementedError
 
     def _loss(self) -> Loss:
         """Return the loss of the parameters."""
@@ -160,20 +193,28 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             return check_stored(self, X, y, **checks)
         return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
-    def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
+    def _solve(
+        self,
+        sample: Sample,
+        held: Sample | None,
+        strata: NDArray[Any] | None,
+        place: torch.device,
+        *,
+        hold_out: bool,
+    ) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
         before = self._forget()
         lams = resolve.penalties(self.lam)
         scorer = scorer_of(self.early_stopping)
         callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
         seed = seed_of(self.random_state, before)
-        if held is None and resolve.needs_held_out_rows(self.lam, callbacks):
+        if hold_out and held is None and resolve.needs_held_out_rows(self.lam, callbacks):
             sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
         self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
         self._measure(sample)
-        scored = held is not None
-        data = FitData(sample.x, sample.y.shape[1], len(lams), place, seed, self._scaling, scored, callbacks)
+        keeps_path = held is not None or np.ndim(self.lam) > 0
+        data = FitData(sample.x, sample.y.shape[1], len(lams), place, seed, self._scaling, keeps_path, callbacks)
         spec, self.plan_ = self._specify(data, sample)
         training = self._training(spec, sample, lams)
         if not hasattr(self, "bandwidth_"):
@@ -181,7 +222,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         hashes = ProblemHashes.of(sample, lams, training) if self.warm_start else None
         if before and hashes:
             before.continue_in(training, hashes)
-        judge = None if held is None else Judge(self, held, lams, scorer)
+        judge = None if held is None else HeldOutScorer(self, held, lams, scorer)
         self._descend(training, sample, lams, judge, callbacks)
         if hashes:
             self._warm = WarmStart(seed, hashes, training.descent.state_dict())
@@ -189,10 +230,15 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
 
     def _descend(
-        self, training: Training, sample: Sample, lams: list[float], judge: Judge | None, callbacks: list[Callback]
+        self,
+        training: Training,
+        sample: Sample,
+        lams: list[float],
+        judge: HeldOutScorer | None,
+        callbacks: list[Callback],
     ) -> None:
         """Run a training with its callbacks, and take the attributes of the fitted model."""
-        relay = Relay(self, sample)
+        relay = SklearnCallbackRelay(self, sample)
 
         def fitted(result: Result) -> KernelEstimator:
             return relay.bare(self)._choose(result, lams, sample.y.shape[1])
@@ -205,18 +251,18 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _forget(self) -> WarmStart | None:
         """Remove what an earlier fit has stored; return its end, if this fit is to continue from it."""
         before = getattr(self, "_warm", None)
-        for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_", "_warm"):
-            if hasattr(self, name):
+        for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_", "_predicted", "_warm"):
+            if name in vars(self):
                 delattr(self, name)
         return before if resolve.flag("warm_start", self.warm_start) else None
 
     def _choose(self, result: Result, lams: list[float], t: int) -> Self:
-        """Take the attributes of the best λ; store the models of all λ where rows were held out."""
+        """Take the attributes of the best λ; store the model of every λ where there are scores or several λ."""
         self.stop_reason_ = result.reason
-        if not result.record.scores:
+        if not result.record.scores and not np.ndim(self.lam):
             return self._become(result, lams, 0, t)
         models = tuple(copy.copy(self)._become(result, lams, i, t) for i in range(len(lams)))
-        path = Path(np.array(lams), np.array(result.record.scores), models)
+        path = Path(np.array(lams), np.array(result.record.scores or [math.nan] * len(lams)), models)
         self._become(result, lams, path.best, t)
         self.path_ = path
         return self
@@ -320,6 +366,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _results(self, X: Any, decode: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
         """Return ``decode`` of the prediction function, (n, t), of rows as a user passes them, tile by tile."""
         check_is_fitted(self)
+        if self._predicted is not None and self._predicted.rows is X:
+            return decode(self._predicted.values.copy())
         x = self._check_rows(X, reset=False)
         machine = self._machine
         one = decode(np.zeros((1, len(machine.constant)), dtype=str(machine.dtype).removeprefix("torch.")))

@@ -22,7 +22,7 @@ from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import classes_of
-from joker.estimators.training_set import Sample
+from joker.estimators.training_set import LabelledRows, Sample
 from joker.losses import Loss
 from joker.runtime import chunks
 
@@ -58,18 +58,27 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
             ``early_stopping``.
         """
+        self.check_settings()
+        held = None if eval_set is None else (*check_pair(eval_set, classes_of), None)
+        return self._fit((X, classes_of(X, y), sample_weight), held, hold_out=True)
+
+    def check_settings(self, n_inputs: int | None = None) -> None:
         self._checked_loss("classification", "KernelRegressor")
+        check_class_weight(self.class_weight)
+        super().check_settings(n_inputs)
+
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        X, y, sample_weight = train
         device = device_of(X, self.device)
-        x, y = self._check_rows(X, check_labels(classes_of(X, y)))
+        x, y = self._check_rows(X, check_labels(y))
         codes = self._learn_classes(y)
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
-        held = None
-        if eval_set is not None:
-            Xv, yv = check_pair(eval_set, classes_of)
-            Xv, yv = self._check_rows(Xv, check_labels(yv), reset=False)
-            held = Sample(Xv, self._signs(self._codes(yv)))
+        scored = None
+        if held is not None:
+            Xv, yv = self._check_rows(held[0], check_labels(held[1]), reset=False)
+            scored = Sample(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
         sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
-        self._solve(sample, held, codes, device)
+        self._solve(sample, scored, codes, device, hold_out=hold_out)
         self._remember(X)
         return self
 
@@ -161,6 +170,15 @@ def check_labels(y: Any) -> Any:
     return column_or_1d(y, warn=True)
 
 
+def check_class_weight(class_weight: object) -> None:
+    """Raise an error if weights of classes are of no known form; which classes there are is not known here."""
+    balanced = isinstance(class_weight, str) and class_weight == "balanced"
+    if not balanced and not isinstance(class_weight, Mapping | None):
+        raise InvalidParameter(
+            f"class_weight must be a dictionary, 'balanced' or None; got {class_weight!r}. Use 'balanced'."
+        )
+
+
 def weigh(
     class_weight: ClassWeight,
     classes: NDArray[Any],
@@ -170,20 +188,16 @@ def weigh(
     """Return the weight of each row, its class's included."""
     if class_weight is None:
         return w
-    if isinstance(class_weight, str) and class_weight == "balanced":
+    if isinstance(class_weight, str):
         rows = np.bincount(codes, weights=w, minlength=len(classes)).astype(np.float64)
         factors = rows.sum() / (len(classes) * np.where(rows > 0, rows, 1))
-    elif isinstance(class_weight, Mapping):
+    else:
         if unknown := sorted(set(class_weight) - set(classes.tolist()), key=str):
             raise InvalidParameter(
                 f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {classes.tolist()}. "
                 "Leave it out."
             )
         factors = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
-    else:
-        raise InvalidParameter(
-            f"class_weight must be a dictionary, 'balanced' or None; got {class_weight!r}. Use 'balanced'."
-        )
     factor: NDArray[np.float64] = factors[codes]
     return factor if w is None else factor * w
 

@@ -19,7 +19,7 @@ from joker.estimators.base import KernelEstimator, check_pair, check_weights
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import numbers_of
-from joker.estimators.training_set import Sample
+from joker.estimators.training_set import LabelledRows, Sample
 from joker.losses import Loss
 
 
@@ -43,19 +43,28 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
             Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
             ``early_stopping``.
         """
+        self.check_settings()
+        held = None if eval_set is None else (*check_pair(eval_set, numbers_of), None)
+        return self._fit((X, numbers_of(X, y), sample_weight), held, hold_out=True)
+
+    def check_settings(self, n_inputs: int | None = None) -> None:
         self._checked_loss("regression", "KernelClassifier")
+        super().check_settings(n_inputs)
+
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        X, y, sample_weight = train
         device = device_of(X, self.device)
-        x, y = self._check_rows(X, numbers_of(X, y), multi_output=True, y_numeric=True)
+        x, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
         coded = self._coded(y)
-        held = None
-        if eval_set is not None:
-            Xv, yv = self._check_rows(*check_pair(eval_set, numbers_of), multi_output=True, y_numeric=True, reset=False)
-            held = Sample(Xv, self._coded(yv))
-            if held.y.shape[1] != coded.shape[1]:
+        scored = None
+        if held is not None:
+            Xv, yv = self._check_rows(*held[:2], multi_output=True, y_numeric=True, reset=False)
+            scored = Sample(Xv, self._coded(yv), check_weights(held[2], len(yv)))
+            if scored.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
-        self._solve(Sample(x, coded, w, copied_bytes(X, x)), held, None, device)
+        self._solve(Sample(x, coded, w, copied_bytes(X, x)), scored, None, device, hold_out=hold_out)
         self._remember(X)
         return self
 
@@ -308,15 +317,17 @@ class KernelQuantile(BaseRegressor):
 
     quantile: float | Sequence[float] = 0.5
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        self._several = np.ndim(self.quantile) > 0
-        self._levels = np.atleast_1d(self.quantile)
-        if self._levels.ndim != 1 or not self._levels.size:
+    def check_settings(self, n_inputs: int | None = None) -> None:
+        if np.ndim(self.quantile) > 1 or not np.size(self.quantile):
             raise InvalidParameter(
                 f"quantile must be a number or a sequence of numbers; got {self.quantile!r}. Use for example 0.5."
             )
-        super().fit(X, y, sample_weight=sample_weight, eval_set=eval_set)
-        return self
+        super().check_settings(n_inputs)
+
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        self._several = np.ndim(self.quantile) > 0
+        self._levels = np.atleast_1d(self.quantile)
+        return super()._fit(train, held, hold_out=hold_out)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the prediction for each row of X, with a column for each level of a sequence."""

@@ -15,6 +15,8 @@ from joker.data.array_rows import RowSubset, pick
 from joker.errors import InvalidData
 from joker.runtime import chunks
 
+LabelledRows = tuple[Any, Any, Any]  # X, y and sample_weight as a user gives them; the weights may be None
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:

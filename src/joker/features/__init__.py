@@ -15,7 +15,7 @@ from joker.features.base import Blank, Draw, FeatureKernel, FeatureMap
 from joker.ops.triton_support import starting
 from joker.runtime import generator
 
-__all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "draw", "outline"]
+__all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "check", "draw", "outline"]
 
 NUMBERS_PER_LENGTH = 8  # float64 numbers that a kernel may need to draw the length of a frequency
 
@@ -115,6 +115,17 @@ def outline(
     return outlined, 8 * (
         chosen.held * sum(tensor.numel() for tensor in outlined.tensors.values()) + NUMBERS_PER_LENGTH * m
     )
+
+
+def check(kernel: FeatureKernel, kind: str | None, d: int, m: int | None) -> None:
+    """Raise the error that `draw` raises for these values; without features (m is None) no kind may be named."""
+    if m is not None:
+        outline(kernel, kind, d, m)
+    elif kind not in (None, "auto"):
+        raise InvalidParameter(
+            f"features need their number, n_features; got features={kind!r} and n_features=None, which uses the "
+            "kernel itself. Give n_features, such as 1000, or leave features out."
+        )
 
 
 def _check_number(m: object) -> None:

@@ -132,6 +132,7 @@ def outline(kernel: Spectral, d: int, m: int, blank: Blank) -> Fourier:
 
 def outline_pairs(kernel: Spectral, d: int, m: int, blank: Blank) -> FourierPairs:
     """Return the map without its numbers."""
+    _check_even(m)
     return FourierPairs(blank(d, m // 2))
 
 
@@ -143,8 +144,12 @@ def draw(kernel: Spectral, d: int, m: int, generator: torch.Generator) -> Fourie
 
 def draw_pairs(kernel: Spectral, d: int, m: int, generator: torch.Generator) -> FourierPairs:
     """Draw m/2 independent frequencies of ``kernel``, each for a cosine and a sine."""
+    _check_even(m)
+    return FourierPairs(kernel.spectrum(d, m // 2, generator))
+
+
+def _check_even(m: int) -> None:
     if m % 2:
         raise InvalidParameter(
             f"n_features must be even with features='fourier_pairs'; got {m}. Use {m + 1}, or features='fourier'."
         )
-    return FourierPairs(kernel.spectrum(d, m // 2, generator))

@@ -48,14 +48,14 @@ class Identity(FeatureMap):
 
 def outline(kernel: FeatureKernel, d: int, m: int, blank: Blank) -> Identity:
     """Return the map, which has no tensors."""
-    return Identity(d, 0, d)
-
-
-def draw(kernel: FeatureKernel, d: int, m: int, generator: torch.Generator) -> Identity:
-    """Return the map; nothing is random about it."""
     if m != d:
         raise InvalidParameter(
             f"n_features must be the number of inputs with the {kernel.name} kernel, which is its own feature map; "
             f"got {m} with {d} inputs. Use n_features={d}."
         )
     return Identity(d, 0, d)
+
+
+def draw(kernel: FeatureKernel, d: int, m: int, generator: torch.Generator) -> Identity:
+    """Return the map, without anything random."""
+    return outline(kernel, d, m, torch.empty)

@@ -50,12 +50,18 @@ def choose(
     DegenerateBandwidth
         If all rows, or half of the pairs of rows, are equal.
     """
-    if isinstance(rule, str):
-        if rule not in _RULES:
-            raise UnknownName.among("bandwidth (where it is not a positive number)", rule, _RULES)
-        return _RULES[rule](kernel, x, seed) if kernel.has_bandwidth else 1.0
-    sigma = check_bandwidth(rule)
-    return sigma if kernel.has_bandwidth else 1.0
+    check_rule(rule)
+    if not kernel.has_bandwidth:
+        return 1.0
+    return _RULES[rule](kernel, x, seed) if isinstance(rule, str) else float(rule)
+
+
+def check_rule(rule: object) -> None:
+    """Raise an error if ``rule`` is neither the name of a rule nor a positive finite number."""
+    if not isinstance(rule, str):
+        check_bandwidth(rule)
+    elif rule not in _RULES:
+        raise UnknownName.among("bandwidth (where it is not a positive number)", rule, _RULES)
 
 
 def _median(kernel: Kernel, x: RowsLike, seed: int) -> float:

@@ -9,7 +9,6 @@ import torch
 
 from joker import features as feature_maps
 from joker.data import Rows, Scaling
-from joker.errors import InvalidParameter
 from joker.features import FeatureMap
 from joker.features.with_constant import WithConstant as FeaturesWithConstant
 from joker.kernels import Kernel
@@ -71,11 +70,7 @@ class FitSpec:
     keeps_state: bool = False
 
     def __post_init__(self) -> None:
-        if self.n_features is None and self.features not in (None, "auto"):
-            raise InvalidParameter(
-                f"features need their number, n_features; got features={self.features!r} and n_features=None, which "
-                "uses the kernel itself. Give n_features, such as 1000, or leave features out."
-            )
+        feature_maps.check(self.kernel, self.features, self.inputs, self.n_features)
 
     @property
     def columns(self) -> int:
