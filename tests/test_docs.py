@@ -1,11 +1,13 @@
 """The pages: their code runs, their links lead to something, and what they say of the repository is true."""
 
+import inspect
 import json
 import os
 import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from repository import ROOT, text_files
 from test_architecture import LAYERS
 
 import joker
+from joker.runtime import version
 
 PAGES = [
     "README.md",
@@ -100,12 +103,16 @@ def test_contributing_shows_the_tree_and_the_import_direction() -> None:
     assert [set(re.findall(r"\w+", layer)) for layer in drawn[0].split("→")] == layers
 
 
-def test_the_citation_has_the_version_of_the_package() -> None:
-    versions = [
-        re.findall(r'^version(?: =|:) "?([\d.]+)', (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
-        for name in ("pyproject.toml", "CITATION.cff")
-    ]
-    assert versions[0] == versions[1] != []
+def test_name_version_and_requirements_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == "joker-kernels"
+    assert joker.__version__ in {project["version"], "0+unknown"}  # the latter from a tree that is not installed
+    assert f'version("{project["name"]}")' in inspect.getsource(version)
+    assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    torch = next(need for need in project["dependencies"] if need.startswith("torch"))
+    python, torch = (need.partition(">=")[2] for need in (project["requires-python"], torch))
+    needs = f"joker needs Python {python} or later and PyTorch {torch} or later."
+    assert needs in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def demo() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``joker fit`` and ``tune``: the options are those of the library, and nothing is left but the model."""
+"""``joker fit`` and ``tune``: the options are those of the library, and the only file they leave is the model."""
 
 import re
 import signal
