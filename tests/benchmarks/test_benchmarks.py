@@ -86,7 +86,7 @@ def test_a_missing_data_set_is_reported(
     with pytest.raises(SystemExit, match=r"JOKER_DATA must name the folder .* See docs/data-sets.md"):
         parts.common.load("covtype")
     monkeypatch.setenv(parts.common.DATA_VARIABLE, str(tmp_path))
-    with pytest.raises(SystemExit, match=r"must hold covtype.npz; it does not.* See docs/data-sets.md"):
+    with pytest.raises(SystemExit, match=r"must contain covtype.npz; it does not.* See docs/data-sets.md"):
         parts.common.load("covtype")
 
 
