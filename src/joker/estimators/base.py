@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -35,7 +35,6 @@ from joker.estimators.html_repr import NotebookView
 from joker.estimators.input_bandwidths import bandwidth_of_inputs, scaling_by
 from joker.estimators.lambda_path import Path
 from joker.estimators.model_document import save
-from joker.estimators.resolve import FitData
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
 from joker.estimators.store_inputs import check_stored, is_stored
@@ -78,6 +77,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     callbacks: Sequence[Callback] | None = None
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
+
+    _task: ClassVar[str]  # of the loss
+    _other_estimator: ClassVar[str]  # the class for the other task
+    _targets_of: ClassVar[Any]  # a function: the targets of X and y, where X may be a store
     _predicted: Predicted | None = field(default=None, init=False)  # set only in the copy that a scorer is given
 
     @property
@@ -124,7 +127,35 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             The number of inputs d. With it, the ``bandwidth`` of each input and ``n_features`` of the linear kernel
             are checked too.
         """
+        task = self._loss().frame.task
+        if task != self._task:
+            raise InvalidParameter(
+                f"loss must be one for {self._task}; got {self.loss!r}, which is for {task}. "
+                f"Use {self._other_estimator}."
+            )
         check_settings(self, n_inputs)
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Fit every column of the targets and every λ in one pass.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
+            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on disk.
+        y : array of shape (n,), or (n, outputs) for a regressor
+            Classes, as numbers or strings, or numbers to predict. Several outputs share one λ; more than two classes
+            have one column each, against the rest. A class whose rows all have weight 0 is still a class. A row
+            store has its own targets.
+        sample_weight : array of shape (n,), optional
+            The weight of each row: 2 is the row twice, 0 leaves it out.
+        eval_set : pair (X, y) or row store, optional
+            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
+            ``early_stopping``.
+        """
+        self.check_settings()
+        held = None if eval_set is None else (*check_pair(eval_set, self._targets_of), None)
+        return self._fit((X, self._targets_of(X, y), sample_weight), held, hold_out=True)
 
     @with_callbacks
     def fit_sample(self, train: LabelledRows, held: LabelledRows | None = None) -> Self:
@@ -179,14 +210,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         if isinstance(X, Store):
             self.schema_ = X.schema
 
-    def _checked_loss(self, task: str, elsewhere: str) -> Loss:
-        loss = self._loss()
-        if loss.frame.task != task:
-            raise InvalidParameter(
-                f"loss must be one for {task}; got {self.loss!r}, which is for {loss.frame.task}. Use {elsewhere}."
-            )
-        return loss
-
     def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
         if is_stored(X):
@@ -214,8 +237,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self._offset = self._centre(sample)
         self._measure(sample)
         keeps_path = held is not None or np.ndim(self.lam) > 0
-        data = FitData(sample.x, sample.y.shape[1], len(lams), place, seed, self._scaling, keeps_path, callbacks)
-        spec, self.plan_ = self._specify(data, sample)
+        spec, self.plan_ = self._specify(sample, len(lams), place, seed, self._scaling, keeps_path, callbacks)
         training = self._training(spec, sample, lams)
         if not hasattr(self, "bandwidth_"):
             self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
@@ -267,10 +289,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self.path_ = path
         return self
 
-    def _specify(self, data: FitData, sample: Sample) -> tuple[FitSpec, Plan]:
+    def _specify(self, sample: Sample, n_lams: int, device: torch.device, *rest: Any) -> tuple[FitSpec, Plan]:
         """Return the decisions of a fit within ``memory``, and the plan of what it holds."""
-        budget, scratch = resolve.budget(self.memory), resolve.memory(self.memory, data.device)
-        return plan_estimator_fit(resolve.fit_specs(self, data), sample, budget, scratch)
+        specs = resolve.fit_specs(self, sample.x, sample.y.shape[1], n_lams, device, *rest)
+        return plan_estimator_fit(specs, sample, resolve.budget(self.memory), resolve.memory(self.memory, device))
 
     def _training(self, spec: FitSpec, sample: Sample, lams: list[float]) -> Training:
         """Build the problem; its columns are those of the first λ, of the second, and so on."""
@@ -345,8 +367,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), x.shape[1])
         ones = np.ones(x.shape[1]) if resolve.flag("standardize", self.standardize) else None
         scaling = scaling_by(ones, ones, bandwidths)
-        data = FitData(sample.x, sample.y.shape[1], len(lams), device, 0, scaling, scored, callbacks)
-        return self._specify(data, sample)[1]
+        return self._specify(sample, len(lams), device, 0, scaling, scored, callbacks)[1]
 
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:  # (1, t)
         """Return a row of targets as y would be encoded, or one column, and the bytes of a class label."""

@@ -18,9 +18,8 @@ from joker import losses
 from joker.data import Labels, Store
 from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.estimators.base import KernelEstimator, check_pair, check_weights
+from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.shared_docstring import documented
-from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import classes_of
 from joker.estimators.training_set import LabelledRows, Sample
 from joker.losses import Loss
@@ -41,29 +40,9 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     class_weight: ClassWeight = None
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        """Fit the machine: one column for two classes, else one for each class against the rest.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
-            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on disk.
-        y : array of shape (n,)
-            Classes, as numbers or strings. A class whose rows all have weight 0 is still a class. A row store
-            has its own.
-        sample_weight : array of shape (n,), optional
-            The weight of each row: 2 is the row twice, 0 leaves it out.
-        eval_set : pair (X, y) or row store, optional
-            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
-            ``early_stopping``.
-        """
-        self.check_settings()
-        held = None if eval_set is None else (*check_pair(eval_set, classes_of), None)
-        return self._fit((X, classes_of(X, y), sample_weight), held, hold_out=True)
+    _task, _other_estimator, _targets_of = "classification", "KernelRegressor", staticmethod(classes_of)
 
     def check_settings(self, n_inputs: int | None = None) -> None:
-        self._checked_loss("classification", "KernelRegressor")
         check_class_weight(self.class_weight)
         super().check_settings(n_inputs)
 

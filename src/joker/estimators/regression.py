@@ -15,9 +15,8 @@ from sklearn.metrics import d2_pinball_score
 from joker import losses
 from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators.base import KernelEstimator, check_pair, check_weights
+from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.shared_docstring import documented
-from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import numbers_of
 from joker.estimators.training_set import LabelledRows, Sample
 from joker.losses import Loss
@@ -27,29 +26,7 @@ from joker.losses import Loss
 class BaseRegressor(RegressorMixin, KernelEstimator):
     """The fit and the predictions of every regressor."""
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        """Fit the machine.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
-            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on disk.
-        y : array of shape (n,) or (n, outputs)
-            Targets. Several outputs are fitted in one pass, with one λ. A row store has its own.
-        sample_weight : array of shape (n,), optional
-            The weight of each row: 2 is the row twice, 0 leaves it out.
-        eval_set : pair (X, y) or row store, optional
-            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
-            ``early_stopping``.
-        """
-        self.check_settings()
-        held = None if eval_set is None else (*check_pair(eval_set, numbers_of), None)
-        return self._fit((X, numbers_of(X, y), sample_weight), held, hold_out=True)
-
-    def check_settings(self, n_inputs: int | None = None) -> None:
-        self._checked_loss("regression", "KernelClassifier")
-        super().check_settings(n_inputs)
+    _task, _other_estimator, _targets_of = "regression", "KernelClassifier", staticmethod(numbers_of)
 
     def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         X, y, sample_weight = train

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,48 +33,26 @@ GPU_BUDGET = 2**30  # bytes of scratch space on a GPU, where a block has more fe
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
 
 
-class FitParameters(Protocol):
-    """The parameters of an estimator that a fit is specified by."""
-
-    kernel: Any
-    n_features: Any
-    features: Any
-    block_size: Any
-    max_epochs: Any
-    tol: Any
-    max_time: Any
-    averaging: Any
-    momentum: Any
-    fit_intercept: Any
-    warm_start: Any
-    dtype: Any
-    precision: Any
-    memory: Any
-
-
-@dataclass(frozen=True)
-class FitData:
-    """What a fit is specified by beside the parameters of its estimator."""
-
-    x: Any  # (n, d)
-    targets: int
-    n_lams: int
-    device: torch.device
-    seed: int
-    scaling: Scaling | None
-    scored: bool
-    callbacks: Sequence[Callback]
-
-
-def fit_specs(given: FitParameters, data: FitData) -> Iterator[FitSpec]:
+def fit_specs(
+    given: Any,
+    x: Any,  # (n, d)
+    targets: int,
+    n_lams: int,
+    device: torch.device,
+    seed: int,
+    scaling: Scaling | None,
+    scored: bool,
+    callbacks: Sequence[Callback],
+) -> Iterator[FitSpec]:
     """Yield the specs that a fit may have, the best first: several where a memory budget may ask for less.
 
-    On a GPU rows stay in host memory before blocks become smaller.
+    ``given`` is the estimator; the other arguments are those of `FitSpec`. On a GPU rows stay in host memory before
+    blocks become smaller.
     """
-    (n, d), device, limited = data.x.shape, data.device, budget(given.memory) is not None
+    (n, d), limited = x.shape, budget(given.memory) is not None
     kernel = kernels.get(given.kernel)
-    movable = limited and device.type == "cuda" and not is_sparse(data.x) and not isinstance(data.x, Rows)
-    room = 0 if limited else cast_row_bytes(data.x)  # a plan with a budget counts what rows take
+    movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
+    room = 0 if limited else cast_row_bytes(x)  # a plan with a budget counts what rows take
     for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited):
         Blocks(n, size)  # raises where the size is no number of rows
         dtype, mixed = precision(given.precision, given.dtype, size >= n, device)
@@ -83,7 +60,7 @@ def fit_specs(given: FitParameters, data: FitData) -> Iterator[FitSpec]:
             yield FitSpec(
                 rows=n,
                 inputs=d,
-                targets=data.targets,
+                targets=targets,
                 device=device,
                 dtype=dtype,
                 kernel=kernel,
@@ -94,18 +71,18 @@ def fit_specs(given: FitParameters, data: FitData) -> Iterator[FitSpec]:
                     max_time=given.max_time,
                     averaging=given.averaging,
                     momentum=given.momentum,
-                    seed=data.seed,
+                    seed=seed,
                 ),
                 mixed=mixed,
                 n_features=n_features(given.n_features, given.features, kernel, n, d),
                 features=given.features,
                 intercept=flag("fit_intercept", given.fit_intercept),
-                scaling=data.scaling,
+                scaling=scaling,
                 rows_on_host=host,
-                n_lams=data.n_lams,
-                scored=data.scored,
-                saved_states=sum(callback.copies for callback in data.callbacks),
-                saved_machines=sum(callback.needs_score for callback in data.callbacks),
+                n_lams=n_lams,
+                scored=scored,
+                saved_states=sum(callback.copies for callback in callbacks),
+                saved_machines=sum(callback.needs_score for callback in callbacks),
                 keeps_state=flag("warm_start", given.warm_start),
             )
 
