@@ -35,7 +35,8 @@ class OpenBlock:
 class State(ABC):
     """α and its image. Only `commit`, `extrapolate`, `reset` and `load_state_dict` change them.
 
-    All but `reset` work in place and read no number on the CPU, so that a step can be captured in a CUDA graph.
+    All work in place, because captured steps refer to these tensors. `commit` and `extrapolate` read no number on the
+    CPU, so that a step can be captured in a CUDA graph.
     """
 
     rounded_K = False
