@@ -1,4 +1,4 @@
-"""Bad input, each through the library and through the program: a sentence, a status, and nothing half-written."""
+"""Bad input to the library and to the program: one sentence, an exit status, and no partial files."""
 
 import errno
 import gzip
@@ -128,7 +128,7 @@ def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path, mo
     assert not list(tmp_path.glob(".joker*"))
 
 
-def test_no_input_is_written_over(tmp_path: Path, model: Path) -> None:
+def test_no_input_file_is_overwritten(tmp_path: Path, model: Path) -> None:
     table = tmp_path / "train.csv"
     before = table.read_bytes(), model.read_bytes()
     said = "must not be an input file"
@@ -182,7 +182,7 @@ def test_a_model_of_a_newer_joker(model: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "p.csv").exists()
 
 
-def test_a_damaged_model_and_none(model: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_and_a_missing_one(model: Path, tmp_path: Path) -> None:
     model.write_bytes(model.read_bytes()[:-1])
     assert "too short" in refused("predict", model, tmp_path / "train.csv", "-o", tmp_path / "p.csv")
     assert "does not exist" in refused("evaluate", tmp_path / "none.joker", tmp_path / "train.csv")
@@ -202,7 +202,7 @@ def test_a_schema_that_does_not_fit_its_model(model: Path) -> None:
 
 @pytest.mark.parametrize("room", [500, 5_000, 40_000])
 def test_a_full_disk(tmp_path: Path, model: Path, small_files: Any, room: int) -> None:
-    """Whatever does not fit any more, the store, a checkpoint, the model or predictions: nothing is left of it."""
+    """Whether the store, a checkpoint, the model or the predictions do not fit: no partial file is left."""
     big = write_table(tmp_path / "big.csv", rows=4_000)
     before = {path.name for path in tmp_path.iterdir()}
     fit = ("fit", big, "-t", "place", "--columns", "a,b,c", "-m", 300, "--max-epochs", 1, "-q")
@@ -216,7 +216,7 @@ def test_a_full_disk(tmp_path: Path, model: Path, small_files: Any, room: int) -
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_a_model_for_which_there_is_no_room_is_kept_as_a_checkpoint(
+def test_a_model_that_does_not_fit_the_disk_is_kept_as_a_checkpoint(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -27,7 +27,7 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_fit_is_that_of_the_library(tmp_path: Path, table: Path) -> None:
+def test_a_fit_equals_that_of_the_library(tmp_path: Path, table: Path) -> None:
     out = tmp_path / "model.joker"
     options = ("--columns", "a,b,c", "--loss", "logistic", "--lam", "2^-2:2^1", "--class-weight", "in=2", "--seed", 3)
     well("fit", table, "-t", "place", *options, "-m", 30, "--block-size", 64, "--momentum", "--out", out)
@@ -64,7 +64,7 @@ def test_a_row_store_gives_the_model_of_the_table(tmp_path: Path, table: Path) -
     )
 
 
-def test_words_that_the_library_has_no_words_for(tmp_path: Path, table: Path) -> None:
+def test_options_that_are_not_keywords_of_the_library(tmp_path: Path, table: Path) -> None:
     out = tmp_path / "m.joker"
     common = ("fit", table, "-t", "size", "--columns", "a,b", "--quiet", "--out", out)
     well(*common, "--loss", "huber", "--delta", 0.5, "-m", "exact", "--no-standardize", "--bandwidth", 2)
@@ -136,11 +136,11 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         ([], "--target must name the column to predict"),
     ],
 )
-def test_bad_options_are_answered_by_a_sentence_before_the_table_is_read(
+def test_bad_options_are_refused_before_the_table_is_read(
     tmp_path: Path, table: Path, options: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files(tmp_path)
-    if "some of the classes" not in said:  # which only the table tells
+    if "some of the classes" not in said:  # the classes are known only after the table is read
         monkeypatch.setattr(row_stores, "convert", None)
     assert said in refused(
         "fit", table, "--categories", "one-hot", *options, "--out", tmp_path / "m.joker", "-q", status=2
@@ -171,7 +171,7 @@ def test_a_search_takes_features_that_only_its_kernels_have(tmp_path: Path, tabl
     assert {trial["kernel"] for trial in found["trials"]} == {"polynomial"}
 
 
-def test_a_model_needs_a_place(tmp_path: Path, table: Path) -> None:
+def test_a_model_needs_an_output_file(tmp_path: Path, table: Path) -> None:
     said = refused("fit", table, "-t", "place", "--columns", "a", status=2)
     assert "Use --out model.joker" in said
     assert "in a folder that exists" in refused("fit", table, "-t", "place", "--out", tmp_path / "none" / "m.joker")
@@ -218,7 +218,7 @@ FIT = (
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")], ids=["Ctrl-C", "an error"])
-def test_what_is_interrupted_goes_on_bit_for_bit(
+def test_an_interrupted_fit_continues_bit_for_bit(
     tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     out, kept = tmp_path / "m.joker", tmp_path / "m.joker.checkpoint"
@@ -230,12 +230,12 @@ def test_what_is_interrupted_goes_on_bit_for_bit(
     assert f"is in {kept}; the same command with --resume continues" in done.err
     assert files(tmp_path) == {"train.csv", "whole.joker", kept.name}
     with monkeypatch.context() as patched:
-        patched.setattr(row_stores, "convert", None)  # said at once
+        patched.setattr(row_stores, "convert", None)  # the error comes before the table is read
         said = refused("fit", table, *FIT, "--out", out, "-q", status=2)
     assert "--resume to continue from it, or --no-resume" in said
     said = refused("fit", table, *FIT, "--out", out, "-q", "--resume", "--seed", 1)
     assert "seed differ" in said
-    assert "the same command" not in said  # which would say the same
+    assert "the same command" not in said  # the same command would fail again
     assert kept.exists()
     well("fit", table, *FIT, "--out", out, "-q", "--resume")
     whole, resumed = joker.load(tmp_path / "whole.joker"), joker.load(out)
@@ -267,7 +267,7 @@ def test_beginning_anew(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyP
     assert "starts from the beginning" in well("fit", table, *FIT, "--out", out, "--resume").err
 
 
-def test_an_interrupt_while_reading_leaves_nothing(
+def test_an_interrupt_while_reading_leaves_no_files(
     tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def convert_and_stop(*args: Any, **options: Any) -> Any:
@@ -283,7 +283,7 @@ def test_an_interrupt_while_reading_leaves_nothing(
     assert files(tmp_path) == {"train.csv"}
 
 
-def test_a_passing_store_is_where_it_is_wanted(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_temporary_store(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Path] = []
 
     def look(source: Any, path: Path, **options: Any) -> Any:
@@ -298,7 +298,7 @@ def test_a_passing_store_is_where_it_is_wanted(tmp_path: Path, table: Path, monk
     assert not list((tmp_path / "scratch").iterdir())
 
 
-def test_a_dry_run_tells_of_memory_and_leaves_nothing(tmp_path: Path, table: Path) -> None:
+def test_a_dry_run_prints_the_memory_plan_and_leaves_no_files(tmp_path: Path, table: Path) -> None:
     fit = ("fit", table, "-t", "place", "--columns", "a,b,c", "-m", 30, "--dry-run")
     shown = well(*fit, "--out", tmp_path / "m.joker")
     assert "in all, at most" in shown.out

@@ -51,7 +51,7 @@ def test_from_a_csv_to_predictions_and_scores(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal is sent")
-def test_a_killed_fit_goes_on_to_the_same_model(folder: Path, tmp_path: Path) -> None:
+def test_a_killed_fit_continues_to_the_same_model(folder: Path, tmp_path: Path) -> None:
     os.link(folder / "train.csv", tmp_path / "train.csv")
     kept = tmp_path / "m.joker.checkpoint"
     assert killed(tmp_path, kept).status == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""The search itself, on scores that are given by a formula: where it looks, what it keeps, what it returns."""
+"""The search on scores from a formula: the candidates that it tries and keeps, and the trial that it returns."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def running(formula: Formula) -> Callable[[int, int, Candidate], list[Trial]]:
 
 
 def hill(sigma: float, lam: float, kernel: str = "a") -> Formula:
-    """A score with one top, less sharp in λ than in the bandwidth."""
+    """A score with one maximum, flatter in λ than in the bandwidth."""
     return lambda k, s, penalty, rows: (
         -abs(math.log2(s / sigma)) - 0.5 * abs(math.log10(penalty / lam)) - 0.3 * (k != kernel)
     )
@@ -31,8 +31,8 @@ def hill(sigma: float, lam: float, kernel: str = "a") -> Formula:
 
 @pytest.mark.parametrize("exponent", [-6, -4, -2.5, -1, 0, 2, 4])
 @pytest.mark.parametrize("lam", [30.0, 1.0, 0.001])
-def test_the_top_is_found_within_the_last_steps(exponent: float, lam: float) -> None:
-    """Also far beyond the bandwidths and the λ that the search begins with."""
+def test_the_maximum_is_found_within_the_last_steps(exponent: float, lam: float) -> None:
+    """Also far from the first bandwidths and the first λ."""
     families = [Family("a", FIRST_BANDWIDTHS), Family("b", FIRST_BANDWIDTHS)]
     best = Search(running(hill(2.0**exponent, lam))).best(families, [1000, 4000, 16000])
     assert best.candidate.family.kernel == "a"
@@ -41,7 +41,7 @@ def test_the_top_is_found_within_the_last_steps(exponent: float, lam: float) -> 
 
 
 def test_a_kernel_that_gains_with_the_rows_wins() -> None:
-    """The runner-up of the first stage is looked at again."""
+    """The second best kernel of the first stage is tried again."""
 
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         bonus = {"early": 0.1, "late": 0.2 if rows > 2000 else 0.0, "never": -0.1}[kernel]
@@ -61,21 +61,21 @@ def test_a_bandwidth_that_shrinks_with_the_rows_is_followed() -> None:
     assert best.candidate.bandwidth == pytest.approx(1 / 16)
 
 
-def test_a_bandwidth_that_does_badly_does_not_hide_better_ones_behind_it() -> None:
-    """The top moves by an octave and a half once there are many rows, and half an octave on lies a hollow."""
+def test_a_bad_bandwidth_does_not_hide_better_ones_behind_it() -> None:
+    """With many rows the maximum moves by a factor of 2√2, and the bandwidth at a factor of √2 is bad."""
 
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         octave = math.log2(sigma)
-        hollow = rows > 5000 and math.isclose(octave, -0.5)
-        return -abs(octave - (-1.5 if rows > 5000 else 0.0)) - 5 * hollow
+        bad = rows > 5000 and math.isclose(octave, -0.5)
+        return -abs(octave - (-1.5 if rows > 5000 else 0.0)) - 5 * bad
 
     best = Search(running(score)).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 16000])
     assert math.log2(best.candidate.bandwidth) == pytest.approx(-1.5)
 
 
 @pytest.mark.parametrize(("steepness", "again"), [(5.0, False), (0.1, True)])
-def test_a_bandwidth_that_lost_by_far_is_not_tried_on_more_rows(steepness: float, again: bool) -> None:
-    """Half an octave from the best it is tried all the same; losses are 20 less the score."""
+def test_a_bandwidth_with_a_far_larger_loss_is_not_tried_on_more_rows(steepness: float, again: bool) -> None:
+    """A step of √2 from the best is always tried; the loss is 20 minus the score."""
     search = Search(running(lambda kernel, sigma, lam, rows: 19 - steepness * abs(math.log2(sigma / 0.5))))
     search.best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000])
     tried = {trial.candidate.bandwidth for trial in search.trials if trial.stage == 1}
@@ -122,7 +122,7 @@ def test_of_equal_losses_the_larger_penalty_wins() -> None:
 
 
 def test_of_equal_scores_the_smaller_loss_wins_where_scores_are_compared() -> None:
-    """An accuracy counts rows, so that penalties often tie; the loss still tells them apart."""
+    """An accuracy counts rows, so that λ often have equal scores; the loss separates them."""
 
     def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         return [Trial(stage, rows, candidate, lam, abs(math.log10(lam)), 0.9, 0.0) for lam in candidate.lam]
@@ -132,14 +132,14 @@ def test_of_equal_scores_the_smaller_loss_wins_where_scores_are_compared() -> No
 
 
 @pytest.mark.parametrize("by_score", [False, True])
-def test_a_kernel_far_behind_is_dropped_by_its_loss(by_score: bool) -> None:
-    """A score has no scale on which to be far behind."""
+def test_a_kernel_with_a_large_loss_is_dropped(by_score: bool) -> None:
+    """Scores have no common scale, so that no kernel is dropped by its score."""
     search = Search(running(lambda kernel, sigma, lam, rows: 15.0 if kernel == "a" else 13.0), by_score=by_score)
     search.best([Family("a", FIRST_BANDWIDTHS), Family("b", FIRST_BANDWIDTHS)], [1000, 4000])
     assert {t.candidate.family.kernel for t in search.trials if t.stage == 1} == ({"a", "b"} if by_score else {"a"})
 
 
-def test_losses_decide_on_bandwidths_and_scores_on_the_last_penalty_where_told() -> None:
+def test_losses_choose_bandwidths_and_scores_the_final_penalty_if_asked() -> None:
     def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         off = abs(math.log2(candidate.bandwidth))
         return [Trial(stage, rows, candidate, lam, 1 + off + lam, off - lam, 0.0) for lam in candidate.lam]
@@ -154,7 +154,7 @@ def test_losses_decide_on_bandwidths_and_scores_on_the_last_penalty_where_told()
 
 
 @pytest.mark.parametrize("allowed", [1, 3, 9, 12])
-def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> None:
+def test_out_of_time_the_best_of_the_latest_stage_wins(allowed: int) -> None:
     def out_of_time() -> bool:
         return len({(t.stage, t.candidate) for t in search.trials}) >= allowed
 
@@ -166,13 +166,13 @@ def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> N
 
 
 def moving(octaves: float) -> Formula:
-    """A top that moves by so many octaves to narrower bandwidths whenever the rows are four times as many."""
+    """A score whose maximum moves by so many factors of 2 to narrower bandwidths when the rows are multiplied by 4."""
     return lambda k, s, lam, rows: -abs(math.log2(s) + 1 + octaves * math.log(rows / 1000, 4))
 
 
 @pytest.mark.parametrize(("octaves", "stages"), [(0.0, 2), (0.5, 2), (1.0, 4), (2.0, 4)])
-def test_a_search_ends_with_the_first_stage_that_stays_where_it_began(octaves: float, stages: int) -> None:
-    """One whose bandwidth moves by more than the last step of a stage goes on to the end."""
+def test_a_search_ends_with_the_first_stage_that_changes_nothing(octaves: float, stages: int) -> None:
+    """If the bandwidth moves by more than the last step of a stage, all stages are run."""
     rows = [1000, 4000, 16000, 64000]
     search = Search(running(moving(octaves)), stop_when_stable=True)
     best = search.best([Family("a", FIRST_BANDWIDTHS)], rows)
@@ -184,7 +184,7 @@ def test_a_search_ends_with_the_first_stage_that_stays_where_it_began(octaves: f
     assert {t.rows for t in every.trials} == set(rows)
 
 
-def test_a_search_goes_on_where_the_kernel_or_the_relevance_changes() -> None:
+def test_a_search_continues_if_the_kernel_or_the_weights_change() -> None:
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return 0.1 * ((kernel == "late") == (rows > 2000)) - abs(math.log2(sigma / 0.5))
 
@@ -202,8 +202,8 @@ def test_a_search_goes_on_where_the_kernel_or_the_relevance_changes() -> None:
     assert best.candidate.power == 0.0
 
 
-def test_a_kernel_is_not_dropped_before_its_narrow_bandwidths_are_seen() -> None:
-    """It is far behind at those that the search begins with, and the best where it ends."""
+def test_a_kernel_is_not_dropped_before_its_narrow_bandwidths_are_tried() -> None:
+    """Its loss is large at the first bandwidths, and the smallest at the last one."""
 
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return 10.0 if kernel == "plain" else 15 - 4 * abs(math.log2(sigma) + 4)
