@@ -6,7 +6,7 @@ READY := .venv/.ready
 .DEFAULT_GOAL := test
 .PHONY: test lint slow demo results clean
 
-test: lint  ## everything a change must pass
+test: lint  ## style, types and all fast tests: every change must pass
 	$(BIN)/pytest -n $(WORKERS)
 
 lint: $(READY)  ## style and types only
@@ -17,10 +17,10 @@ lint: $(READY)  ## style and types only
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-demo: $(READY)  ## joker against scikit-learn on two problems: a table, and pictures in demo/
+demo: $(READY)  ## joker and scikit-learn on two problems: a table, and plots in demo/
 	$(BIN)/python examples/demo.py
 
-results: $(READY)  ## the results page and its pictures, from the results files that are committed
+results: $(READY)  ## the results page and its plots, from the committed results files
 	$(BIN)/python benchmarks/figures.py
 	$(BIN)/python benchmarks/page.py
 

@@ -1,19 +1,20 @@
-"""What the defaults are worth: each choice alone changed, on four data sets.
+"""Ablations of the defaults: one setting changed at a time, on four data sets.
 
     python benchmarks/ablations.py                   # about six minutes on two cores
-    python benchmarks/ablations.py --device cuda     # more rows and features, and precision as well
+    python benchmarks/ablations.py --device cuda     # more rows and features; also compares precisions
     python benchmarks/ablations.py --only block_size
-    python benchmarks/ablations.py --judge           # the figures that are there, by the present defaults
+    python benchmarks/ablations.py --judge           # judge the existing results against the present defaults
     python benchmarks/ablations.py --quick           # shows that it runs
 
-Parts of covtype (class 2 against the rest), hepc, kin40k and higgs33k, cut and scaled as in benchmarks/peers.py; the
-squared hinge for classes and the squared loss for numbers. The base is what an estimator takes by default, with the
-bandwidth and λ of the table BASES. Every choice is run for five epochs and scored on the test part after each, while
-the clock stands still.
+Parts of covtype (class 2 against the rest), hepc, kin40k and higgs33k, split and scaled as in benchmarks/peers.py; the
+squared hinge loss for classes and the squared loss for numbers. The base has the default settings of an estimator, with
+the bandwidth and λ of the table BASES. Every choice is run for five epochs and scored on the test rows after each; the
+time of scoring is not counted.
 
-A verdict compares errors (RMSE, or the share of wrong classes) at equal time: those of the last epoch that an
-alternative has ended by the time at which the default has ended its own last one. "kept" means that no alternative
-has a mean error over the sets (geometric) that is lower by more than 2% and is better on more than half of them.
+A verdict compares errors (RMSE, or the share of wrong classes) at equal time: the error of an alternative is that of
+the last epoch that it completed within the time of the default's last epoch. The verdict is "kept" unless an
+alternative has a geometric mean error over the sets that is lower by more than 2% and is better on more than half of
+the sets.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ from joker.solvers import BlockSolver, Record, Settings
 
 EPOCHS = 5
 SHOWN = (1, 3, 5)
-MARGIN = 0.98  # of the default's error
-SLACK = 1.1  # of its time
+MARGIN = 0.98  # largest error, relative to the default's, at which an alternative counts as better
+SLACK = 1.1  # longest time, relative to the default's, that counts as equal time
 
 
 @dataclass(frozen=True)
 class Base:
-    """A data set, and the parts of the base that the defaults do not give."""
+    """A data set, and the settings of the base that have no default."""
 
     data: str
-    share: float  # of the median distance: the bandwidth
+    share: float  # the bandwidth, as a share of the median distance
     lam: float
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is run."""
+    """The size of a run."""
 
     rows: int
     test: int
@@ -65,13 +66,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Setup:
-    """All that may be changed; the values are the defaults of an estimator."""
+    """The settings that are compared; the values are the defaults of an estimator."""
 
     averaging: bool = True
     order: str = "shuffled"
     block_size: int = 512
     features: str = "fourier"
-    bandwidth: str | None = None  # None: the base's own
+    bandwidth: str | None = None  # None: the bandwidth of the base
     momentum: bool = False
     tolerance: float = BlockSolver().tol
     patience: float = BlockSolver().patience
@@ -84,7 +85,7 @@ BASES = (
     Base("kin40k", 1 / 2, 2.0**-5),
     Base("higgs33k", 1.0, 1.0),
 )
-# The first choice of each is the default.
+# The first choice of each axis is the default.
 AXES: dict[str, dict[str, dict[str, Any]]] = {
     "averaging": {"on": {}, "off": {"averaging": False}},
     "order": {"shuffled": {}, "random": {"order": "random"}},
@@ -92,8 +93,9 @@ AXES: dict[str, dict[str, dict[str, Any]]] = {
     "features": {kind: {"features": kind} for kind in ("fourier", "fourier_pairs", "orthogonal", "structured")},
     "bandwidth": {rule: {"bandwidth": rule} for rule in ("median/2", "median", "paper", "median/3")},
     "momentum": {"off": {}, "on": {"momentum": True}},
-    "tolerance": {str(tol): {"tolerance": tol} for tol in (BlockSolver().tol, 0.02, 0.1, 0.4, 0.8)},  # of a block solve
-    "patience": {str(p): {"patience": p} for p in (BlockSolver().patience, 4, 64, math.inf)},  # products of a search
+    # Of a block solve: its tolerance, and the matrix-vector products after which it gives up a search.
+    "tolerance": {str(tol): {"tolerance": tol} for tol in (BlockSolver().tol, 0.02, 0.1, 0.4, 0.8)},
+    "patience": {str(p): {"patience": p} for p in (BlockSolver().patience, 4, 64, math.inf)},
     "precision": {"mixed": {"mixed": True}, "float32": {"mixed": False}},
 }
 PLANS = {
@@ -104,7 +106,7 @@ QUICK = Plan(rows=400, test=200, features=64, quick=True)
 
 
 def sigma(setup: Setup, base: Base, x: torch.Tensor) -> float:
-    """The bandwidth of the Gaussian kernel."""
+    """Return the bandwidth of the Gaussian kernel."""
     gaussian = kernels.get("gaussian")
     rule, _, divisor = (setup.bandwidth or "median").partition("/")
     found = bandwidth.choose(rule, gaussian, x, sets.SEED)
@@ -112,7 +114,7 @@ def sigma(setup: Setup, base: Base, x: torch.Tensor) -> float:
 
 
 def training(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> Training:
-    """A fit laid out."""
+    """Prepare a fit."""
     x = torch.from_numpy(parts.x).to(plan.device)
     y = torch.from_numpy(parts.y).to(x)
     options = {name: getattr(setup, name) for name in ("averaging", "order", "block_size", "momentum")}
@@ -139,36 +141,36 @@ def training(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> Trainin
 
 
 def measure(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> list[dict[str, float]]:
-    """The test error and the seconds after each epoch."""
-    laid = training(setup, base, plan, parts)
+    """Return the test error and the seconds after each epoch."""
+    fit = training(setup, base, plan, parts)
     x_test = torch.from_numpy(parts.x_test).to(plan.device)
     curve: list[dict[str, float]] = []
     spent = 0.0
 
-    def look(record: Record) -> None:
+    def evaluate(record: Record) -> None:
         nonlocal spent
         now = time.perf_counter()
-        point = laid.descent.point
+        point = fit.descent.point
         assert point is not None
-        f = laid.machine(laid.weights(point)).predict(x_test)[:, 0].cpu().numpy()
+        f = fit.machine(fit.weights(point)).predict(x_test)[:, 0].cpu().numpy()
         seconds = now - started - spent
         curve.append({"epoch": record.epoch, "seconds": round(seconds, 3), "error": error(base, parts, f)})
         spent += time.perf_counter() - now
 
     started = time.perf_counter()
-    laid.run(look)
+    fit.run(evaluate)
     return curve
 
 
 def error(base: Base, parts: sets.Split, f: np.ndarray) -> float:
-    """RMSE, or the share of wrong classes."""
+    """Return the RMSE, or the share of wrong classes."""
     if sets.SETS[base.data].regression:
         return round(float(np.sqrt(np.mean((f - parts.y_test) ** 2))), 5)
     return round(float(np.mean((f > 0) != (parts.y_test > 0))), 5)
 
 
 class Bench:
-    """Runs setups on every set, each once: the base is a choice of most axes."""
+    """Runs each setup once on every set; most axes include the base among their choices."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.cuts = plan, cut(plan)
@@ -176,7 +178,10 @@ class Bench:
         self.known: dict[Setup, dict[str, Any]] = {}
 
     def curves(self, change: dict[str, Any]) -> dict[str, Any]:
-        """The curve of the base with some changes, on every set; on a card the second one, as kernels are compiled."""
+        """Return the curve of the base with a change, on every set.
+
+        On a GPU every setup runs twice and the second run counts, because the first one compiles kernels.
+        """
         setup, runs = replace(self.start, **change), 1 if self.plan.device == "cpu" else 2
         if setup not in self.known:
             for _ in range(runs):
@@ -186,7 +191,7 @@ class Bench:
 
 
 def run_axis(axis: str, bench: Bench) -> dict[str, Any]:
-    """Every choice of an axis on every set."""
+    """Run every choice of an axis on every set."""
     found: dict[str, Any] = {}
     for name, change in AXES[axis].items():
         curves = found[name] = bench.curves(change)
@@ -196,7 +201,7 @@ def run_axis(axis: str, bench: Bench) -> dict[str, Any]:
 
 
 def verdict(choices: dict[str, dict[str, list[dict[str, float]]]]) -> dict[str, Any]:
-    """Compare the alternatives with the default, which comes first."""
+    """Compare the alternatives with the default, which is the first choice."""
     default, *others = choices
     ratios = {name: [_ratio(choices[name][data], curve) for data, curve in choices[default].items()] for name in others}
     epochs = {name: [_last(choices[name][data], curve) for data, curve in choices[default].items()] for name in others}
@@ -214,7 +219,7 @@ def verdict(choices: dict[str, dict[str, list[dict[str, float]]]]) -> dict[str, 
 
 
 def judged(axes: dict[str, Any]) -> dict[str, Any]:
-    """Axes that were measured before, each with the present default first and its verdict anew."""
+    """Return axes measured before, each with the present default first and a new verdict."""
     found = {}
     for axis, known in axes.items():
         choices = {name: known["choices"][name] for name in AXES[axis] if name in known["choices"]}
@@ -223,13 +228,13 @@ def judged(axes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ratio(curve: list[dict[str, float]], default: list[dict[str, float]]) -> float:
-    """The error at the default's last second, relative to the default's own; the first epoch's at least."""
+    """Return the error at the time of the default's last epoch, relative to the default's error."""
     in_time = [point for point in curve if point["seconds"] <= SLACK * default[-1]["seconds"]] or curve[:1]
     return in_time[-1]["error"] / max(default[-1]["error"], 1e-12)
 
 
 def _last(curve: list[dict[str, float]], default: list[dict[str, float]]) -> float:
-    """The error after the last epoch, relative to the default's."""
+    """Return the error after the last epoch, relative to the default's error."""
     return curve[-1]["error"] / max(default[-1]["error"], 1e-12)
 
 
@@ -238,7 +243,7 @@ def _mean(ratios: list[float]) -> float:
 
 
 def cut(plan: Plan) -> dict[str, sets.Split]:
-    """Some rows of each set."""
+    """Return the first rows of each set."""
     found = {}
     for base in BASES:
         parts = sets.split(sets.SETS[base.data], plan.quick).first(plan.rows)
@@ -247,12 +252,12 @@ def cut(plan: Plan) -> dict[str, sets.Split]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run, judge, and write the figures of this device beside those of the others."""
+    """Run, compare, and add the results of this device to the results file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=tuple(PLANS), default="cpu")
-    parser.add_argument("--only", choices=tuple(AXES), help="one choice")
-    parser.add_argument("--judge", action="store_true", help="judge the figures that are there by the present defaults")
-    parser.add_argument("--quick", action="store_true", help="few generated rows")
+    parser.add_argument("--only", choices=tuple(AXES), help="one axis")
+    parser.add_argument("--judge", action="store_true", help="judge the existing results against the present defaults")
+    parser.add_argument("--quick", action="store_true", help="a few generated rows")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     file = options.out / "ablations.json"
@@ -265,12 +270,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     axes = before.get(options.device, {}).get("axes", {}) if options.only else {}
     for axis in AXES if options.only is None else (options.only,):
         if axis == "precision" and options.device == "cpu":
-            print("precision  is the same thing on the CPU: left out")
+            print("precision  left out: mixed and float32 are the same on the CPU")
             continue
         axes[axis] = run_axis(axis, bench)
         print(f"{axis}: {axes[axis]['verdict']['verdict']}")
         entry = {
-            "machine": common.machine(sets.SEED) | common.card(options.device),
+            "machine": common.machine(sets.SEED) | common.gpu(options.device),
             "plan": {"rows": plan.rows, "test": plan.test, "features": plan.features, "generated": plan.quick},
             "bases": [{"data": base.data, "share_of_median": round(base.share, 4), "lam": base.lam} for base in BASES],
             "axes": axes,

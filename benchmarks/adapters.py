@@ -1,6 +1,6 @@
-"""Other people's kernel machines behind one face: ``fit``, ``predict`` and, for classes, ``decide``.
+"""One interface for the programs that are compared: ``fit``, ``predict`` and, for classes, ``decide``.
 
-What is not installed raises ImportError when it is built; nothing here is imported before.
+Building a model of a package that is not installed raises ImportError; no package is imported before that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 class Model(Protocol):
-    """What a contender can do."""
+    """The interface of a program."""
 
     def fit(self, x: Array, y: Array) -> object: ...
     def predict(self, x: Array) -> Array: ...
@@ -28,7 +28,7 @@ class Model(Protocol):
 
 @dataclass
 class Estimator:
-    """An estimator of scikit-learn's kind."""
+    """An estimator with the interface of scikit-learn."""
 
     inner: Any
 
@@ -39,20 +39,20 @@ class Estimator:
         return np.asarray(self.inner.predict(x))
 
     def decide(self, x: Array) -> Array | None:
-        """f(x) of two classes, or the probability of the second; None where there is neither."""
+        """Return f(x) of two classes, or the probability of the second class; None without either method."""
         if hasattr(self.inner, "decision_function"):
             return np.asarray(self.inner.decision_function(x))
         return np.asarray(self.inner.predict_proba(x))[:, 1] if hasattr(self.inner, "predict_proba") else None
 
 
 def named(path: str, data: sets.DataSet, **parameters: Any) -> Model:
-    """An estimator by the path of its class; parameters of the form ``extra`` go as they are."""
+    """Build an estimator from the import path of its class."""
     module, _, name = path.rpartition(".")
     return Estimator(getattr(import_module(module), name)(**parameters))
 
 
 def pipeline(path: str, data: sets.DataSet, *, gamma: float, components: int, **parameters: Any) -> Model:
-    """``Nystroem`` or ``RBFSampler`` before a linear model, their paths joined by ``+``."""
+    """Build ``Nystroem`` or ``RBFSampler`` before a linear model; ``+`` joins the two names in ``path``."""
     from sklearn import kernel_approximation
     from sklearn.pipeline import make_pipeline
 
@@ -64,7 +64,7 @@ def pipeline(path: str, data: sets.DataSet, *, gamma: float, components: int, **
 
 
 def torchkm(path: str, data: sets.DataSet, **parameters: Any) -> Model:
-    """torchkm trains and tunes C by cross-validation; several classes go one against the rest."""
+    """Build a model of torchkm, which tunes C by cross-validation; several classes are fitted one against the rest."""
     from sklearn.multiclass import OneVsRestClassifier
 
     kinds = import_module("torchkm.estimators")
@@ -77,7 +77,7 @@ def torchkm(path: str, data: sets.DataSet, **parameters: Any) -> Model:
 
 @dataclass
 class Plain:
-    """A classifier whose predictions come as objects, with plain numbers instead."""
+    """A classifier whose predictions are converted from objects to integers."""
 
     inner: Any
 
@@ -93,7 +93,7 @@ class Plain:
 
 @dataclass
 class Xrfm:
-    """xRFM: it wants rows to validate on, which are taken from those to train on."""
+    """xRFM; a part of the training rows is its validation set."""
 
     parameters: dict[str, Any]
     held_out: float = 0.2
@@ -120,14 +120,14 @@ class Xrfm:
 
 
 def xrfm(path: str, data: sets.DataSet, **parameters: Any) -> Model:
-    """xRFM, once it is known to be there."""
+    """Build xRFM; raises ImportError where it is not installed."""
     import_module("xrfm")
     return Xrfm(parameters)
 
 
 @dataclass
 class Falkon:
-    """Falkon's ridge on the CPU; classes as columns of -1 and 1."""
+    """Kernel ridge regression of Falkon on the CPU; classes are columns of -1 and 1."""
 
     sigma: float
     penalty: float
@@ -169,13 +169,13 @@ class Falkon:
 
 
 def falkon(path: str, data: sets.DataSet, **parameters: Any) -> Model:
-    """Falkon, once it is known to be there."""
+    """Build Falkon; raises ImportError where it is not installed."""
     import_module("falkon")
     return Falkon(**parameters)
 
 
 def eigenpro(path: str, data: sets.DataSet, **parameters: Any) -> Model:
-    """EigenPro of scikit-learn-extra."""
+    """Build EigenPro of scikit-learn-extra."""
     kinds = import_module("sklearn_extra.kernel_methods")
     kind = kinds.EigenProRegressor if data.regression else kinds.EigenProClassifier
     return Estimator(kind(random_state=sets.SEED, **parameters))
@@ -183,14 +183,14 @@ def eigenpro(path: str, data: sets.DataSet, **parameters: Any) -> Model:
 
 @dataclass
 class Joker:
-    """An estimator of joker, tuned or not; its score on ``watch`` after each epoch goes to ``curve``.
+    """An estimator of joker, tuned or with given settings; ``curve`` has its score on ``watch`` after each epoch.
 
-    The seconds that these scores take are in ``spent``, and are none of the fit's.
+    ``spent`` is the time of scoring, which is not counted as time of the fit.
     """
 
     data: sets.DataSet
     parameters: dict[str, Any]
-    search: dict[str, Any] | None = None  # what joker.tune is given; None: the parameters are all there is
+    search: dict[str, Any] | None = None  # options of joker.tune; None: fit with the given parameters
     watch: tuple[Array, Array] | None = None
     curve: list[dict[str, float]] = field(default_factory=list)
     spent: float = 0.0
@@ -217,10 +217,10 @@ class Joker:
 
     @property
     def found(self) -> dict[str, Any]:
-        """What was chosen, and how far the fit went."""
+        """The chosen settings, and the duality gap of the fit."""
         inner = self.inner
         kernel = inner.kernel if isinstance(inner.kernel, str) else inner.kernel.name
-        sigma = float(np.min(inner.bandwidth_))  # of the input that counts most, where each has its own
+        sigma = float(np.min(inner.bandwidth_))  # the smallest one where each input has its own
         chosen = {"kernel": kernel, "bandwidth": float(f"{sigma:.4g}"), "lam": float(f"{inner.lam_:.4g}")}
         if np.ndim(inner.bandwidth_):
             chosen["widest"] = float(f"{np.max(inner.bandwidth_):.4g}")
@@ -234,12 +234,12 @@ class Joker:
         class Watcher(Callback):
             def epoch(self, run: Run) -> None:
                 if not run.one_block:
-                    joker.look(run.model())
+                    joker.evaluate(run.model())
 
         return Watcher()
 
-    def look(self, model: Any) -> None:
-        """Score a model while the clock stands still."""
+    def evaluate(self, model: Any) -> None:
+        """Score a model; the time is added to ``spent``."""
         assert self.watch is not None
         now = time.perf_counter()
         x, y = self.watch
@@ -250,34 +250,34 @@ class Joker:
 
 
 def tuned(path: str, data: sets.DataSet, *, search: dict[str, Any], **parameters: Any) -> Model:
-    """joker, with its settings chosen by joker.tune."""
+    """Build joker with settings chosen by joker.tune."""
     return Joker(data, parameters, search)
 
 
-def joker_as_it_is(path: str, data: sets.DataSet, **parameters: Any) -> Model:
-    """joker with the settings named."""
+def with_settings(path: str, data: sets.DataSet, **parameters: Any) -> Model:
+    """Build joker with the given settings."""
     return Joker(data, parameters)
 
 
-ADAPTERS: dict[str, tuple[Callable[..., Model], str]] = {  # and the package whose version counts
+ADAPTERS: dict[str, tuple[Callable[..., Model], str]] = {  # with the package whose version is reported
     "sklearn": (named, "scikit-learn"),
     "pipeline": (pipeline, "scikit-learn"),
     "torchkm": (torchkm, "torchkm"),
     "xrfm": (xrfm, "xrfm"),
     "falkon": (falkon, "falkon"),
     "eigenpro": (eigenpro, "scikit-learn-extra"),
-    "joker.tune": (tuned, "joker"),
-    "joker": (joker_as_it_is, "joker"),
+    "joker.tune": (tuned, "joker-kernels"),
+    "joker": (with_settings, "joker-kernels"),
 }
 
 
 def build(adapter: str, path: str, data: sets.DataSet, parameters: dict[str, Any]) -> Model:
-    """An unfitted contender."""
+    """Build an unfitted model."""
     return ADAPTERS[adapter][0](path, data, **parameters)
 
 
 def version(adapter: str) -> str:
-    """Package and version."""
+    """Return the name of a package and its version."""
     package = ADAPTERS[adapter][1]
     try:
         return f"{package} {metadata.version(package)}"

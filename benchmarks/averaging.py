@@ -1,14 +1,14 @@
-"""What averaging the iterates is worth: last against averaged iterate, epoch by epoch, for every loss.
+"""The averaged iterate against the last iterate, epoch by epoch, for every loss.
 
     python benchmarks/averaging.py            # about seven minutes on one core
-    python benchmarks/averaging.py --plot     # draw again from the results that are there
+    python benchmarks/averaging.py --plot     # draw again from the existing results
 
 60,000 rows of covtype (class 2 against the rest; 48,000 to train, 12,000 to test) with the L1 Laplacian kernel and
-σ = median / 3, and kin40k (90/10) with the Gaussian kernel and σ = median / 2; z-scores by the training part's figures,
-2,000 random features, blocks of 512, float32. Each descent visits every block once an epoch; after each epoch
-the last iterate and the average are scored on the test part and certified by the duality gap. The squared loss is run
-with momentum as well. Seconds are those of the descent, looks at the gap included and the scoring left out; those of
-the CPU are the ones to compare where other programs run beside it.
+σ = median / 3, and kin40k (90/10) with the Gaussian kernel and σ = median / 2; z-scores by mean and deviation of the
+training rows, 2,000 random features, blocks of 512, float32. Each descent visits every block once per epoch; after each
+epoch the last iterate and the average are scored on the test rows, and their duality gap is evaluated. The squared loss
+also runs with momentum. Seconds are those of the descent, with the evaluations of the gap and without the scoring;
+compare CPU seconds where other programs run on the same machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WITH_MOMENTUM = ("squared",)
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set, its kernel, and the losses that are run on it."""
+    """A data set, its kernel, and its losses."""
 
     name: str
     rows: int
@@ -49,18 +49,18 @@ class DataSet:
 
     @property
     def metric(self) -> str:
-        """What the test part is scored by."""
+        """The metric of the test rows."""
         return "accuracy" if self.name == common.CLASSIFICATION else "rmse"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run."""
+    """The size of a run."""
 
     features: int = 2_000
     block: int = 512
     epochs: int = 5
-    rows: int | None = None  # fewer rows than a data set names
+    rows: int | None = None  # in place of the number of rows of a data set
     generated: bool = False
 
 
@@ -82,7 +82,7 @@ FULL, QUICK = Plan(), Plan(features=64, block=64, epochs=2, rows=400, generated=
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows in float32, z-scored by the figures of the training part."""
+    """Training and test rows in float32, z-scored by mean and deviation of the training rows."""
 
     x: Tensor  # (n, d)
     y: Tensor  # (n,)
@@ -91,7 +91,7 @@ class Split:
 
 
 def split(data: DataSet, plan: Plan) -> Split:
-    """Shuffle, cut and standardise; regression targets too."""
+    """Shuffle, split and standardise the rows, and the targets of a regression."""
     rows = plan.rows or data.rows
     x, y = common.generated(data.name, rows, SEED) if plan.generated else common.load(data.name)
     x, y = common.shuffled(x, y, rows, SEED)
@@ -102,14 +102,14 @@ def split(data: DataSet, plan: Plan) -> Split:
 
 
 def score(metric: str, y: Tensor, f: Tensor) -> float:
-    """Accuracy of the sign, or the root mean square error in units of the target's spread."""
+    """Return the accuracy of the sign, or the RMSE in units of the deviation of the target."""
     if metric == "accuracy":
         return float(((f > 0) == (y > 0)).double().mean())
     return float((f - y).double().square().mean().sqrt())
 
 
 def run(data: DataSet, parts: Split, sigma: float, loss: str, momentum: bool, plan: Plan) -> dict[str, Any]:
-    """One descent, looked at after each epoch."""
+    """Run one descent, and evaluate both iterates after each epoch."""
     settings = Settings(block_size=plan.block, max_epochs=plan.epochs, tol=0, momentum=momentum, seed=SEED)
     training = prepare(
         parts.x,
@@ -126,10 +126,10 @@ def run(data: DataSet, parts: Split, sigma: float, loss: str, momentum: bool, pl
     assert features is not None
     assert average is not None
     epochs: list[dict[str, Any]] = []
-    begun, looking, looking_cpu = time.process_time(), 0.0, 0.0
+    begun, evaluating, evaluating_cpu = time.process_time(), 0.0, 0.0
 
-    def look(record: Record) -> None:
-        nonlocal looking, looking_cpu
+    def evaluate(record: Record) -> None:
+        nonlocal evaluating, evaluating_cpu
         started, started_cpu = time.perf_counter(), time.process_time()
         state = descent.state
         points = {"last": (state.alpha, state.image), "average": average.read(state)}
@@ -138,8 +138,8 @@ def run(data: DataSet, parts: Split, sigma: float, loss: str, momentum: bool, pl
         f = FeatureMachine(features, thetas).predict(parts.x_test)
         row: dict[str, Any] = {
             "epoch": round(record.epoch),
-            "seconds": round(record.seconds - looking, 2),
-            "cpu_seconds": round(started_cpu - begun - looking_cpu, 2),
+            "seconds": round(record.seconds - evaluating, 2),
+            "cpu_seconds": round(started_cpu - begun - evaluating_cpu, 2),
         }
         for k, (name, gap) in enumerate(zip(points, gaps, strict=True)):
             row[name] = {
@@ -148,10 +148,10 @@ def run(data: DataSet, parts: Split, sigma: float, loss: str, momentum: bool, pl
                 "dual": float(f"{float(gap.dual):.8g}"),
             }
         epochs.append(row)
-        looking += time.perf_counter() - started
-        looking_cpu += time.process_time() - started_cpu
+        evaluating += time.perf_counter() - started
+        evaluating_cpu += time.process_time() - started_cpu
 
-    report = descent.run(look)
+    report = descent.run(evaluate)
     visits = descent.blocks.count * plan.epochs
     return {
         "data": data.name,
@@ -167,7 +167,7 @@ def run(data: DataSet, parts: Split, sigma: float, loss: str, momentum: bool, pl
 
 
 def run_all(plan: Plan) -> dict[str, Any]:
-    """Every data set and loss."""
+    """Run every data set and loss."""
     started, runs, sets = time.perf_counter(), [], []
     for data in SETS:
         parts = split(data, plan)
@@ -200,13 +200,14 @@ def run_all(plan: Plan) -> dict[str, Any]:
 
 
 def title(run: dict[str, Any]) -> str:
-    """How a run is called."""
+    """Return the title of a run."""
     return f"{run['data']}, {run['loss'].replace('_', ' ')}{' + momentum' if run['momentum'] else ''}"
 
 
 def show_run(run: dict[str, Any]) -> None:
-    """Print a run, a line an epoch."""
-    print(f"\n{title(run)}: {run['cpu_seconds']:.1f} s of CPU, {run['products_per_visit']} products a visit")
+    """Print a run, one line per epoch."""
+    products = f"{run['products_per_visit']} matrix-vector products per visit"
+    print(f"\n{title(run)}: {run['cpu_seconds']:.1f} s of CPU, {products}")
     print(f"  epoch      CPU |{'last ' + run['metric']:>14}{'gap':>11} |{'average ' + run['metric']:>18}{'gap':>11}")
     for row in run["epochs"]:
         last, mean = row["last"], row["average"]
@@ -218,7 +219,7 @@ def show_run(run: dict[str, Any]) -> None:
 
 
 def show_summary(results: dict[str, Any]) -> None:
-    """Print one line a run: after the first and after the last epoch."""
+    """Print one line per run: the scores after the first and after the last epoch."""
     print(f"\n{'':44} |{'first epoch':^22}|{'last epoch':^22}|{'gap, last epoch':^23}|")
     print(f"{'':44} |{'last':>11}{'average':>11}|{'last':>11}{'average':>11}|{'last':>11}{'average':>12}|   CPU s")
     for run in results["runs"]:
@@ -229,7 +230,7 @@ def show_summary(results: dict[str, Any]) -> None:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """One panel a run, the test score of both iterates by epoch."""
+    """Draw the test score of both iterates by epoch, one panel per run."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -237,7 +238,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
     from matplotlib.ticker import MaxNLocator
 
     columns, places, shared = 5, [], {}
-    for data in dict.fromkeys(run["data"] for run in results["runs"]):  # each data set begins a row, and shares an axis
+    # Each data set starts a row of panels, which have the same vertical range.
+    for data in dict.fromkeys(run["data"] for run in results["runs"]):
         runs = [run for run in results["runs"] if run["data"] == data]
         first = -(-len(places) // columns) * columns
         places += [None] * (first - len(places)) + runs
@@ -271,8 +273,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run, write, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a small run on generated data, to show that it works")
-    parser.add_argument("--plot", action="store_true", help="print and draw the results that are there")
+    parser.add_argument("--quick", action="store_true", help="a small run on generated data, which shows that it works")
+    parser.add_argument("--plot", action="store_true", help="print and draw the existing results")
     parser.add_argument("--epochs", type=int, default=FULL.epochs, help="visits to every block")
     parser.add_argument("--out", type=Path, default=common.RESULTS, help="folder of the results")
     options = parser.parse_args(arguments)

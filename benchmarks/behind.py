@@ -1,4 +1,4 @@
-"""Where joker is behind: what each results file has to say against it, as sentences."""
+"""Where joker is behind: sentences computed from each results file."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 import tables
 
-LOWER = ("rmse", "relative_error")  # metrics of which less is better
+LOWER = ("rmse", "relative_error")  # metrics for which lower is better
 
 
 def behind_peers(results: dict[str, Any]) -> Iterator[str]:
-    """Sets where another program scores higher, or reaches the second-best kernel method's score sooner."""
+    """Sets where another program has a better score, or reaches the score of the second-best kernel method sooner."""
     for name, judged in results["summary"].items():
         entry = results["sets"][name]
         for peer in judged["ahead_of_joker"]:
             theirs, ours = (entry["peers"][who]["scores"][entry["metric"]] for who in (peer, "joker"))
-            kind = "" if entry["peers"][peer]["kernel"] else " (no kernel method)"
+            kind = "" if entry["peers"][peer]["kernel"] else " (not a kernel method)"
             yield f"{name}: {peer}{kind} has {entry['metric']} {theirs:.4f}, joker {ours:.4f}."
         if not judged["fastest_kernel_method"].startswith("joker"):
             target = f"{judged['second_best_score']:.4f}"
-            yield f"{name}: {judged['fastest_kernel_method']} is the first kernel method to reach {target}."
+            yield f"{name}: {judged['fastest_kernel_method']} is the first kernel method that reaches {target}."
 
 
 def behind_cpu_peers(results: dict[str, Any]) -> Iterator[str]:
-    """Sets where a model of scikit-learn scores higher than the named settings."""
+    """Sets where a model of scikit-learn has a better score than joker with given settings."""
     for name, contenders in results["sets"].items():
         ours = contenders.get("joker", {})
         for peer, found in contenders.items():
@@ -38,7 +38,7 @@ def _ahead(found: dict[str, Any], ours: dict[str, Any]) -> bool:
 
 
 def behind_higgs_gap(results: dict[str, Any]) -> Iterator[str]:
-    """Whether boosting is ahead of every kernel."""
+    """Whether boosting has a better score than every kernel."""
     best = results["variants"][results["best_kernel"]]["auc"]
     top = max((found["auc"], name) for name, found in results["variants"].items() if not found["kernel"])
     if top[0] > best:
@@ -46,24 +46,24 @@ def behind_higgs_gap(results: dict[str, Any]) -> Iterator[str]:
 
 
 def behind_gpu_real(results: dict[str, Any]) -> Iterator[str]:
-    """Fits that missed their score or time."""
+    """Fits that missed their target score or took too long."""
     for name, found in results["cases"].items():
         if not found["reached"]:
             yield (
-                f"{name}: {found['metric']} {found['score']} in {found['fit_seconds']} s; to reach were "
+                f"{name}: {found['metric']} {found['score']} in {found['fit_seconds']} s; the target was "
                 f"{found['score_to_reach']} in {found['seconds_allowed']:g} s."
             )
 
 
 def behind_step(results: dict[str, Any]) -> Iterator[str]:
-    """Steps that take longer than allowed."""
+    """Steps that take longer than their limit."""
     for name, found in results["cases"].items():
         if found["ms"] > found["limit_ms"]:
-            yield f'Step "{name}" takes {found["ms"]} ms; {found["limit_ms"]} were allowed.'
+            yield f'Step "{name}" takes {found["ms"]} ms; the limit is {found["limit_ms"]} ms.'
 
 
 def behind_paper_gpu(results: dict[str, Any]) -> Iterator[str]:
-    """Runs that miss their limits, take longer than the paper, or score worse where the two may be compared."""
+    """Runs that exceed their limits, take longer than the paper, or have a worse score on comparable rows."""
     for name, case in results["runs"].items():
         theirs, took = case["paper"], case["seconds_of_all_steps"]
         if not case["reached"]:
@@ -76,18 +76,18 @@ def behind_paper_gpu(results: dict[str, Any]) -> Iterator[str]:
 
 
 def _limits(case: dict[str, Any]) -> str:
-    """What a run of the paper's was allowed, in words."""
+    """Return the limits of a run in words."""
     room = case["bytes_allowed"]
     parts = {
         "s": case["seconds_allowed"],
         "of memory": None if room is None else tables.memory(room),
         "RMSE": case["rmse_allowed"],
     }
-    return "allowed are " + ", ".join(f"{value} {unit}" for unit, value in parts.items() if value is not None)
+    return "the limits are " + ", ".join(f"{value} {unit}" for unit, value in parts.items() if value is not None)
 
 
 def behind_out_of_core(results: dict[str, Any]) -> Iterator[str]:
-    """A budget or a time that was missed."""
+    """A budget or a time limit that was exceeded."""
     if not results["inside_budget"]:
         yield f"Training from a disk took more memory than its budget of {results['problem']['memory']}."
     if not results["fast_enough"]:
@@ -95,7 +95,7 @@ def behind_out_of_core(results: dict[str, Any]) -> Iterator[str]:
 
 
 def behind_ablations(results: dict[str, Any]) -> Iterator[str]:
-    """Defaults that an alternative beats."""
+    """Defaults for which an alternative is better."""
     for device, entry in results.items():
         for axis, found in entry["axes"].items():
             if found["verdict"]["verdict"] != "kept":
@@ -103,18 +103,18 @@ def behind_ablations(results: dict[str, Any]) -> Iterator[str]:
 
 
 def behind_block_solver(results: dict[str, Any]) -> Iterator[str]:
-    """Cases in which the published algorithm needs no more products."""
+    """Cases in which the published algorithm needs at most as many matrix-vector products."""
     cases = results["cases"]
     if others := len(cases) - tables.fewer(cases):
         yield (
-            f"In {others} of {len(cases)} block problems the published algorithm, mended, needs no more products than "
-            f"joker's to a relative distance of {tables.TO_REACH} (a factorisation counts as "
-            f"{results['cholesky_in_products']:.0f})."
+            f"In {others} of {len(cases)} block problems the corrected published algorithm needs at most as many "
+            f"matrix-vector products as joker to a relative distance of {tables.TO_REACH} (a factorisation counts as "
+            f"{results['cholesky_in_products']:.0f} products)."
         )
 
 
 def behind_demo(results: dict[str, Any]) -> Iterator[str]:
-    """Problems where scikit-learn scores higher."""
+    """Problems where scikit-learn has a better score."""
     best = {m["problem"]: m["score"] for m in results["models"] if m["model"].startswith("joker")}
     for m in results["models"]:
         if m["score"] > best[m["problem"]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown; None is an empty cell."""
+    """Return a table in Markdown; None is an empty cell."""
     cells = [[str(name) for name in head]]
     cells += [["" if cell is None else str(cell).replace("|", "/") for cell in row] for row in rows]
     widths = [max(3, *(len(row[j]) for row in cells)) for j in range(len(head))]
@@ -16,20 +16,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def memory(count: float | None) -> str:
-    """Bytes for a reader."""
-    if not count:  # a peak that did not grow was hidden below that of reading the data
+    """Format a number of bytes; "?" where it is not known."""
+    if not count:  # the peak of reading the data was higher than that of the fit
         return "?"
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def seconds(value: float | None) -> str:
-    """Seconds for a reader."""
+    """Format a number of seconds."""
     if value is None:
         return ""
     return f"{value:,.1f} s" if value >= 1 else f"{value:.2g} s"
 
 
 def settings(given: dict[str, Any]) -> str:
-    """Parameters in a cell."""
+    """Format parameters as the text of a cell."""
     short = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in given.items()}
     return ", ".join(f"{key} {value}" for key, value in short.items() if value is not None)

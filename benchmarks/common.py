@@ -1,8 +1,7 @@
-"""What the benchmarks share: the machine in words, the data sets, results written whole or not at all."""
+"""What the benchmarks share: a description of the machine, the data sets, and writing of results files."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import platform
@@ -10,48 +9,53 @@ import re
 import sys
 from datetime import date
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from joker.errors import MissingFile
+from joker.paper import datasets
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
 DATA_VARIABLE = "JOKER_DATA"
-COVTYPE_POSITIVE = 2  # covtype as a binary set: this class against the rest
+REMEDY = "See docs/data-sets.md, or use --quick, which needs no files."
+BATCH_ROWS = 200_000  # rows of a data set that are read at a time
+COVTYPE_POSITIVE = 2  # the class of covtype that is +1 in the binary problem
 CLASSIFICATION, REGRESSION = "covtype", "kin40k"
+Array = NDArray[Any]
 
 
 def data_folder() -> Path | None:
-    """``$JOKER_DATA``, or ``shared/data`` beside the repository; None where it is absent."""
+    """Return the folder of the data sets, which ``$JOKER_DATA`` names; None where it names none."""
     named = os.environ.get(DATA_VARIABLE)
-    folder = Path(named) if named else ROOT.parent / "shared" / "data"
-    return folder if (folder / "load.py").is_file() else None
+    return Path(named) if named else None
 
 
-def loader() -> ModuleType:
-    """The module that reads the data sets."""
-    folder = data_folder()
-    if folder is None:
-        raise SystemExit(f"The data sets are not there. Set {DATA_VARIABLE} to their folder, or use --quick.")
-    spec = importlib.util.spec_from_file_location("joker_data_sets", folder / "load.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def arrays(name: str, split: str = "all") -> tuple[Array, Array]:
+    """Return inputs (n, d) in float32 and targets (n,) of a data set, in file order; MNIST's pixels are in [0, 1]."""
+    if data_folder() is None:
+        raise SystemExit(f"{DATA_VARIABLE} must name the folder of the data sets; it is not set. {REMEDY}")
+    try:
+        source = datasets.load(name, split=split)
+    except MissingFile as error:
+        raise SystemExit(f"{error} {REMEDY}") from error
+    batches = [(batch.dense.astype(np.float32), np.asarray(batch.y)) for batch in source.batches(BATCH_ROWS)]
+    x, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return x / np.float32(255) if name == "mnist" else x, y
 
 
 def load(name: str) -> tuple[Tensor, Tensor]:
-    """Inputs (n, d) and targets (n,) of a data set in float64, rows in file order; covtype's targets are -1 and 1."""
-    x, y = (torch.from_numpy(np.asarray(part, dtype=np.float64)) for part in loader().load(name))
+    """Return inputs (n, d) and targets (n,) of a data set in float64, in file order; covtype's targets are -1 and 1."""
+    x, y = (torch.from_numpy(part.astype(np.float64)) for part in arrays(name))
     return x, torch.where(y == COVTYPE_POSITIVE, 1.0, -1.0).to(y) if name == CLASSIFICATION else y
 
 
 def generated(name: str, n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """A stand-in for a data set, for runs that only show that a script works."""
+    """Return generated rows in place of a data set, for runs that only show that a script works."""
     draw = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 6, generator=draw, dtype=torch.float64)
     y = x[:, 0] * x[:, 1] + x[:, 2].sin() + 0.1 * torch.randn(n, generator=draw, dtype=torch.float64)
@@ -59,19 +63,19 @@ def generated(name: str, n: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def shuffled(x: Tensor, y: Tensor, n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """``n`` rows drawn without replacement."""
+    """Return ``n`` rows drawn without replacement."""
     rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:n]
     return x[rows], y[rows]
 
 
 def standardise(part: Tensor, train: Tensor) -> Tensor:
-    """z-scores by the figures of ``train``; an input that is constant there is only centred."""
+    """Return z-scores by mean and deviation of ``train``; an input that is constant there is only centred."""
     spread = train.std(0)
     return (part - train.mean(0)) / torch.where(spread > 0, spread, 1.0)
 
 
 def machine(seed: int) -> dict[str, Any]:
-    """What a figure depends on beside the code."""
+    """Describe the machine and the run, on which a measured value depends."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -84,8 +88,8 @@ def machine(seed: int) -> dict[str, Any]:
     }
 
 
-def card(device: str) -> dict[str, Any]:
-    """What a figure depends on beside the machine where it was measured on a card; nothing on the CPU."""
+def gpu(device: str) -> dict[str, Any]:
+    """Name the GPU and the CUDA version; empty on the CPU. All results files have the name under ``card``."""
     return {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda} if device == "cuda" else {}
 
 
@@ -97,12 +101,11 @@ def _cpu_model() -> str:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a file in one go, so that an interrupted run leaves the old one."""
+    """Replace a file at once, so that an interrupted run leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".tmp")
     text = json.dumps(content, indent=1, allow_nan=False)
-    text = re.sub(
-        r"\[\s+([^\[\]{}]+?)\s+\]", lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]", text
-    )  # lists in a line
+    # A list without lists and objects inside is written on one line.
+    text = re.sub(r"\[\s+([^\[\]{}]+?)\s+\]", lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]", text)
     fresh.write_text(text + "\n", encoding="utf-8")
     fresh.replace(path)

@@ -1,15 +1,16 @@
-"""joker against scikit-learn's kernel machines on the CPU: score, seconds and memory, one split for all.
+"""joker with given settings against kernel machines of scikit-learn on the CPU: score, seconds and memory.
 
     python benchmarks/cpu_peers.py                      # about fifteen minutes on two cores, most of it SVR and SVC
-    python benchmarks/cpu_peers.py --only kin40k        # one data set; its figures replace the old ones
+    python benchmarks/cpu_peers.py --only kin40k        # one data set; its results replace the old ones
     python benchmarks/cpu_peers.py --quick              # shows that it runs
 
 covtype-50k: class 2 against the rest, 50,000 rows to train and 20,000 others to test; kin40k: 90/10; a9a: the official
-split. z-scores by the training part's figures (not a9a, whose inputs are 0 and 1). Every contender runs in a process of
-its own, one after the other, so that its peak of memory is its own: the growth of the resident set from before ``fit``.
-joker's kernel, bandwidth, λ and number of features were chosen on a part of the training rows (but the 2,000 features
-for a9a after a run with 1,000 had been tested, between which training rows do not decide); those of the peers are
-common choices of the literature for these sets. Seconds are wall time of ``fit`` and ``predict``.
+split. z-scores by mean and deviation of the training rows (not for a9a, whose inputs are 0 and 1). All programs get the
+same split. Each runs in its own process, one after the other; its memory is the growth of the peak resident memory from
+before ``fit``. joker's kernel, bandwidth, λ and number of features were chosen on a part of the training rows. One
+exception: the 2,000 features for a9a were chosen after a run with 1,000 features had been tested, because the training
+rows do not decide between the two. The settings of the other programs are common choices of the literature for these
+sets. Seconds are wall time of ``fit`` and ``predict``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import sets
 from numpy.typing import NDArray
 
 SEED = 0
-TIME_LIMIT = 900.0  # seconds for one contender
+TIME_LIMIT = 900.0  # seconds for one program
 Split = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 # name: (class, parameters). gamma = 1/(2σ²) for the Gaussian kernel, C = 1/λ.
@@ -76,13 +77,13 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def split(name: str, quick: bool) -> Split:
-    """Training inputs and targets, test inputs and targets."""
+    """Return training inputs and targets, test inputs and targets."""
     parts = sets.split(sets.SETS[name], quick)
     return parts.x, parts.y, parts.x_test, parts.y_test
 
 
 def build(kind: str, parameters: dict[str, Any]) -> Any:
-    """An unfitted contender."""
+    """Build an unfitted model."""
     from importlib import import_module
 
     if not kind.startswith("nystroem+"):
@@ -102,10 +103,10 @@ def build(kind: str, parameters: dict[str, Any]) -> Any:
 
 
 def contend(name: str, contender: str, quick: bool, pipe: Any) -> None:
-    """Fit and predict once, in a process of its own, and send what came of it."""
+    """Fit and predict once, and send the result; runs in its own process."""
     import warnings
 
-    warnings.simplefilter("ignore")  # LinearSVC speaks of its iterations
+    warnings.simplefilter("ignore")  # LinearSVC warns about its number of iterations
     x, y, xt, yt = split(name, quick)
     kind, parameters = CONTENDERS[name][contender]
     model = build(kind, {**parameters, "components": 100} if quick and "nystroem" in kind else parameters)
@@ -133,7 +134,7 @@ def contend(name: str, contender: str, quick: bool, pipe: Any) -> None:
 
 
 def run(name: str, contender: str, quick: bool, limit: float) -> dict[str, Any]:
-    """What a contender reached, or that it did not finish."""
+    """Return the result of a program, or that it did not finish."""
     spawn = multiprocessing.get_context("spawn")
     receiver, sender = spawn.Pipe(duplex=False)
     process = spawn.Process(target=contend, args=(name, contender, quick, sender))
@@ -149,7 +150,7 @@ def run(name: str, contender: str, quick: bool, limit: float) -> dict[str, Any]:
 
 
 def line(name: str, contender: str, found: dict[str, Any]) -> str:
-    """One line for a reader."""
+    """Format a result as one line."""
     if "score" not in found:
         return f"{name:12s} {contender:22s} {found}"
     gap = "" if found["gap"] is None else f"  gap {found['gap']:.1e}"
@@ -160,12 +161,12 @@ def line(name: str, contender: str, found: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run every contender in turn and write what it reached."""
+    """Run every program in turn and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=tuple(CONTENDERS), help="one data set")
-    parser.add_argument("--contender", help="one contender, such as joker")
-    parser.add_argument("--limit", type=float, default=TIME_LIMIT, help="seconds for each contender")
-    parser.add_argument("--quick", action="store_true", help="few generated rows")
+    parser.add_argument("--contender", help="one program, such as joker")
+    parser.add_argument("--limit", type=float, default=TIME_LIMIT, help="seconds for each program")
+    parser.add_argument("--quick", action="store_true", help="a few generated rows")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     file = options.out / "cpu_peers.json"

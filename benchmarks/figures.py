@@ -1,13 +1,13 @@
-"""The pictures of the results page: each drawn from a results file, by default without measuring anything.
+"""The plots of the results page, each drawn from a results file; by default nothing is measured.
 
-    python benchmarks/figures.py                 # draw docs/figures/*.png from the results that are there
+    python benchmarks/figures.py                 # draw docs/figures/*.png from the existing results
     python benchmarks/figures.py --measure       # first measure results/figures.json: about five minutes on two cores
     python benchmarks/figures.py --quick --measure --out DIR     # shows that it runs
 
 Measured here, on parts of kin40k and covtype (class 2 against the rest), with the Gaussian kernel: the score against
-the number of features; the score against time of every model; primal and dual objective and held-out loss against
-steps, with the kernel itself and with features. Memory against m comes from benchmarks/scaling.py, the scores of other
-people's programs against time from benchmarks/peers.py.
+the number of features; the score of every model against time; primal and dual objective and held-out loss against
+steps, with the exact kernel and with features. Memory against m comes from benchmarks/scaling.py, the scores of other
+programs against time from benchmarks/peers.py.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Problem:
 
     @property
     def models(self) -> dict[str, str]:
-        """The models of its kind of targets, and their losses."""
+        """The models for its kind of targets, with their losses."""
         return REGRESSION if sets.SETS[self.data].regression else CLASSIFICATION
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """The size of a run."""
 
     problems: tuple[Problem, ...]
     features: int
@@ -92,7 +92,7 @@ QUICK = Plan((Problem("kin40k", 400, 2.0), Problem("covtype-50k", 400, 2.0)), 64
 
 
 def lay(problem: Problem, parts: sets.Split, loss: str, m: int | None, epochs: int, block: int = 512) -> Training:
-    """A fit laid out."""
+    """Prepare a fit."""
     return prepare(
         torch.from_numpy(parts.x),
         torch.from_numpy(parts.y).float(),
@@ -106,8 +106,8 @@ def lay(problem: Problem, parts: sets.Split, loss: str, m: int | None, epochs: i
     )
 
 
-def watch(training: Training, parts: sets.Split, look: Callable[[Record, torch.Tensor, float], None]) -> None:
-    """Run; after each epoch give f of the test rows and the seconds without those of looking."""
+def watch(training: Training, parts: sets.Split, evaluate: Callable[[Record, torch.Tensor, float], None]) -> None:
+    """Run a fit, and call ``evaluate`` after each epoch with f of the test rows and the seconds without evaluations."""
     x = torch.from_numpy(parts.x_test)
     spent = 0.0
 
@@ -116,7 +116,7 @@ def watch(training: Training, parts: sets.Split, look: Callable[[Record, torch.T
         now = time.perf_counter()
         point = training.descent.point
         assert point is not None
-        look(record, training.machine(training.weights(point)).predict(x)[:, 0], now - started - spent)
+        evaluate(record, training.machine(training.weights(point)).predict(x)[:, 0], now - started - spent)
         spent += time.perf_counter() - now
 
     started = time.perf_counter()
@@ -124,14 +124,14 @@ def watch(training: Training, parts: sets.Split, look: Callable[[Record, torch.T
 
 
 def score(problem: Problem, parts: sets.Split, f: torch.Tensor) -> float:
-    """RMSE, or the share of right classes."""
+    """Return the RMSE, or the accuracy."""
     if sets.SETS[problem.data].regression:
         return round(float(np.sqrt(np.mean((f.numpy() - parts.y_test) ** 2))), 5)
     return round(float(np.mean((f.numpy() > 0) == (parts.y_test > 0))), 5)
 
 
 def curve(problem: Problem, parts: sets.Split, loss: str, m: int, epochs: int) -> list[list[float]]:
-    """Seconds and score after each epoch."""
+    """Return seconds and score after each epoch."""
     found: list[list[float]] = []
     watch(
         lay(problem, parts, loss, m, epochs),
@@ -142,12 +142,12 @@ def curve(problem: Problem, parts: sets.Split, loss: str, m: int, epochs: int) -
 
 
 def objectives(problem: Problem, parts: sets.Split, loss: str, m: int | None, plan: Plan) -> list[dict[str, float]]:
-    """Primal, dual and held-out loss after each epoch, which is some number of steps."""
+    """Return the number of steps, primal, dual and held-out loss after each epoch."""
     training = lay(problem, parts, loss, m, plan.epochs, block=128 if plan.quick else 512)
     judged, y = losses.get(loss), torch.from_numpy(parts.y_test).float()
     found: list[dict[str, float]] = []
 
-    def look(record: Record, f: torch.Tensor, seconds: float) -> None:
+    def evaluate(record: Record, f: torch.Tensor, seconds: float) -> None:
         entry = record.entry()
         found.append(
             {
@@ -158,12 +158,12 @@ def objectives(problem: Problem, parts: sets.Split, loss: str, m: int | None, pl
             }
         )
 
-    watch(training, parts, look)
+    watch(training, parts, evaluate)
     return found
 
 
 def measure(plan: Plan) -> dict[str, Any]:
-    """Everything that is measured here."""
+    """Measure everything that this script measures."""
     started = time.perf_counter()
     found: dict[str, Any] = {}
     for problem in plan.problems:
@@ -196,7 +196,7 @@ def measure(plan: Plan) -> dict[str, Any]:
 
 
 def axes_of(count: int, width: float = 4.4, height: float = 3.4, most: int = 4) -> tuple[Any, list[Any]]:
-    """Panels, ``most`` of them in a row."""
+    """Return a figure with ``count`` panels, at most ``most`` in a row."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -215,7 +215,7 @@ def axes_of(count: int, width: float = 4.4, height: float = 3.4, most: int = 4) 
 
 
 def saved(figure: Any, path: Path) -> Path:
-    """Write a picture that is small enough to be committed."""
+    """Write a plot with few pixels, which is small enough to be committed."""
     from matplotlib import pyplot as plt
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -226,7 +226,7 @@ def saved(figure: Any, path: Path) -> Path:
 
 
 def draw_sizes(results: dict[str, Any], folder: Path) -> Path:
-    """The score against the number of features."""
+    """Draw the score against the number of features."""
     figure, axes = axes_of(len(results["problems"]))
     for axis, (name, found) in zip(axes, results["problems"].items(), strict=True):
         m, scores = zip(*found["sizes"]["points"], strict=True)
@@ -239,7 +239,7 @@ def draw_sizes(results: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_times(results: dict[str, Any], folder: Path) -> Path:
-    """The score of every model against time."""
+    """Draw the score of every model against time."""
     figure, axes = axes_of(len(results["problems"]))
     for axis, (name, found) in zip(axes, results["problems"].items(), strict=True):
         for color, marker, (model, points) in zip(COLORS, MARKERS, found["times"].items(), strict=False):
@@ -253,7 +253,7 @@ def draw_times(results: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_objectives(results: dict[str, Any], folder: Path) -> Path:
-    """Primal, dual and held-out loss against steps, with the kernel itself and with features."""
+    """Draw primal, dual and held-out loss against steps, with the exact kernel and with features."""
     figure, axes = axes_of(2 * len(results["problems"]))
     panels = [(name, found, kind) for name, found in results["problems"].items() for kind in ("exact", "features")]
     for axis, (name, found, kind) in zip(axes, panels, strict=True):
@@ -266,7 +266,7 @@ def draw_objectives(results: dict[str, Any], folder: Path) -> Path:
         other.plot(steps, [point["held_out"] for point in points], "s--", color=COLORS[2], ms=3, lw=1.2)
         other.tick_params(labelsize=8, colors=COLORS[2])
         axis.plot([], [], "s--", color=COLORS[2], ms=3, lw=1.2, label="held-out loss (right)")
-        how = "the kernel itself" if kind == "exact" else f"m = {found['features']:,}"
+        how = "exact kernel" if kind == "exact" else f"m = {found['features']:,}"
         axis.set_title(f"{name}, {found['objectives']['model']}, {how}", fontsize=9)
         axis.set_xlabel("steps", fontsize=9)
         axis.legend(fontsize=7)
@@ -274,7 +274,7 @@ def draw_objectives(results: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_memory(results: dict[str, Any], folder: Path) -> Path:
-    """Memory against the number of features, with what one m × m matrix would take."""
+    """Draw memory against the number of features, and the size of an m × m matrix for comparison."""
     shown = {device: found for device, found in results.items() if "m" in found["axes"]}
     figure, axes = axes_of(max(1, len(shown)))
     for axis, (device, found) in zip(axes, shown.items(), strict=False):
@@ -291,7 +291,7 @@ def draw_memory(results: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_scaling(results: dict[str, Any], folder: Path) -> Path:
-    """Time against n, m, d and t."""
+    """Draw time against n, m, d and t."""
     figure, axes = axes_of(4, width=3.6)
     for axis, name in zip(axes, ("n", "m", "d", "t"), strict=True):
         for color, (device, found) in zip(COLORS, results.items(), strict=False):
@@ -306,7 +306,7 @@ def draw_scaling(results: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_peers(results: dict[str, Any], folder: Path) -> Path:
-    """The best score of everyone within some seconds of a fit, of those on growing parts of the rows."""
+    """Draw the best score of each program against seconds of a fit, over fits to growing parts of the rows."""
     shown = {
         name: entry for name, entry in results["sets"].items() if any(p.get("curve") for p in entry["peers"].values())
     }
@@ -316,7 +316,8 @@ def draw_peers(results: dict[str, Any], folder: Path) -> Path:
         for peer, found in entry["peers"].items():
             points = frontier(entry["metric"], found.get("curve", []))
             if points:
-                number = everyone.index(re.split(r" \+ |R$|C$", peer)[0])  # SVC and SVR look alike, and so do pipelines
+                # SVC and SVR have the same style, and so do pipelines with one feature map.
+                number = everyone.index(re.split(r" \+ |R$|C$", peer)[0])
                 style = f"{MARKERS[number % len(MARKERS)]}{'-' if found['kernel'] else ':'}"
                 color = COLORS[number % len(COLORS)]
                 wide = 2.2 if peer.startswith("joker") else 1.0
@@ -330,7 +331,7 @@ def draw_peers(results: dict[str, Any], folder: Path) -> Path:
 
 
 def frontier(metric: str, curve: list[dict[str, Any]]) -> list[tuple[float, float]]:
-    """The points of a curve that are better than all before them."""
+    """Return the points of a curve that are better than all earlier points."""
     found: list[tuple[float, float]] = []
     for seconds, score in sorted((point["seconds"], point[metric]) for point in curve):
         if not found or sets.better(metric, score, found[-1][1]):
@@ -346,25 +347,25 @@ DRAWN: dict[str, tuple[Callable[[dict[str, Any], Path], Path], ...]] = {
 
 
 def draw(results: Path, folder: Path) -> list[Path]:
-    """Draw what there are results for, and say what there are none for."""
-    pictures = []
+    """Draw all plots whose results exist, and print which results are missing."""
+    plots = []
     for name, drawers in DRAWN.items():
         file = results / f"{name}.json"
         if not file.is_file():
             print(f"{file.name} is missing: {', '.join(drawer.__name__ for drawer in drawers)} left out")
             continue
         found = json.loads(file.read_text(encoding="utf-8"))
-        pictures += [drawer(found, folder) for drawer in drawers]
-    return pictures
+        plots += [drawer(found, folder) for drawer in drawers]
+    return plots
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure if asked to, and draw."""
+    """Measure on request, and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", action="store_true", help="measure what is measured here before drawing")
-    parser.add_argument("--quick", action="store_true", help="few generated rows")
+    parser.add_argument("--measure", action="store_true", help="measure results/figures.json before drawing")
+    parser.add_argument("--quick", action="store_true", help="a few generated rows")
     parser.add_argument("--out", type=Path, default=common.RESULTS, help="folder of the results")
-    parser.add_argument("--pictures", type=Path, help="folder of the pictures; docs/figures, or --out if that is given")
+    parser.add_argument("--pictures", type=Path, help="folder of the plots; docs/figures, or --out if that is given")
     options = parser.parse_args(arguments)
     if options.measure:
         common.write_json(options.out / "figures.json", measure(QUICK if options.quick else FULL))

@@ -1,13 +1,13 @@
-"""Real data through the estimators on a CUDA card: test score, seconds of fit and predict, peak device memory.
+"""The estimators on real data and a CUDA GPU: test score, seconds of fit and predict, peak GPU memory.
 
-    JOKER_DATA=../shared/data python benchmarks/gpu_real.py
+    JOKER_DATA=/path/to/data python benchmarks/gpu_real.py
     python benchmarks/gpu_real.py --only mnist
 
 Splits are drawn with a fixed seed (hepc 90/10, covtype 80/20) or official (mnist); inputs, and hepc's targets, are
-z-scored with the training part's figures. hepc's error is that of the z-scored target. Bandwidths are named in the
-table below; seconds are those of ``fit``, with the copy to the card, the bandwidth rule, the draw of the features and
-every look at the gap. Kernels are compiled when first used on a machine, and kept on its disk by Triton: a fit to a few
-rows comes before each case, and its seconds are given as well.
+z-scored by mean and deviation of the training rows. hepc's error is that of the z-scored target. The settings are in
+the table below. Seconds are those of ``fit``, including the copy to the GPU, the bandwidth rule, the draw of the
+features and every evaluation of the gap. Triton compiles kernels when they are first used on a machine and keeps them
+on disk: a fit to a few rows is run before each case, and its seconds are reported separately.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import joker.estimators  # at once: they are imported when first asked for, which is no part of a fit
+import joker.estimators  # now: joker imports them at first use, and that time is not part of a fit
 from joker import kernels
 from joker.kernels import bandwidth
 
 SEED = 0
 COVTYPE_POSITIVE = 2
-FEW = 20_000  # rows of the fit that compiles what is not compiled yet
+FEW = 20_000  # rows of the fit that compiles the kernels
 
 
 @dataclass(frozen=True)
 class Case:
-    """A data set, an estimator, and what it has to reach."""
+    """A data set, an estimator, and its targets."""
 
     name: str
     data: str
     estimator: str
-    score: float  # accuracy to reach, or root mean squared error not to exceed
+    score: float  # the smallest accuracy, or the largest RMSE
     seconds: float
     settings: dict[str, Any] = field(default_factory=dict)
     divisor: float | None = None  # σ is the median distance divided by this
@@ -71,13 +71,10 @@ Split = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 def split(case: Case) -> Split:
-    """Training inputs and targets, test inputs and targets."""
-    loader = common.loader()
+    """Return training inputs and targets, test inputs and targets."""
     if case.test_share is None:
-        x, y = loader.load(case.data)
-        xt, yt = loader.load(case.data, "test")
-        return x.astype(np.float32), y, xt.astype(np.float32), yt
-    x, y = loader.load(case.data)
+        return *common.arrays(case.data, "train"), *common.arrays(case.data, "test")
+    x, y = common.arrays(case.data)
     y = y == COVTYPE_POSITIVE if case.binary else y
     rows = np.random.default_rng(SEED).permutation(len(x))
     tested = round(case.test_share * len(x))
@@ -93,8 +90,8 @@ def measure(case: Case) -> dict[str, Any]:
     """Fit and predict once."""
     x, y, xt, yt = split(case)
     settings = dict(case.settings)
-    torch.cuda.empty_cache()  # and the first call wakes the card
-    torch.zeros(1, device="cuda")
+    torch.cuda.empty_cache()
+    torch.zeros(1, device="cuda")  # starts CUDA
     first = time.perf_counter()
     fresh = {"bandwidth": 1.0, **settings, "max_epochs": 1}
     getattr(joker, case.estimator)(device="cuda", random_state=SEED, **fresh).fit(x[:FEW], y[:FEW])
@@ -128,25 +125,25 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the cases and write what they reached."""
+    """Run the cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="run the cases whose name has this word")
+    parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
-        raise SystemExit("This benchmark needs a CUDA card; torch sees none.")
+        raise SystemExit("This benchmark needs a CUDA GPU; torch finds none.")
     results: dict[str, Any] = {}
     for case in CASES:
         if options.only in case.name:
             found = results[case.name] = measure(case)
             print(
-                f"{case.name:28s} {found['metric']} {found['score']:.5f} (to reach {case.score})  fit "
-                f"{found['fit_seconds']:.2f} s (allowed {case.seconds:g})  predict {found['predict_seconds']:.2f} s  "
+                f"{case.name:28s} {found['metric']} {found['score']:.5f} (target {case.score})  fit "
+                f"{found['fit_seconds']:.2f} s (limit {case.seconds:g})  predict {found['predict_seconds']:.2f} s  "
                 f"peak {found['peak_bytes'] / 1e9:.2f} GB  gap {found['gap']:.1e}  {found['epochs']}",
                 flush=True,
             )
-    card = {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-    common.write_json(options.out / "gpu_real.json", {"machine": common.machine(SEED) | card, "cases": results})
+    machine = common.machine(SEED) | common.gpu("cuda")
+    common.write_json(options.out / "gpu_real.json", {"machine": machine, "cases": results})
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""What separates kernels from boosting on higgs33k: bandwidths per input, a learned metric, features of the inputs.
+"""The gap between kernels and boosting on higgs33k: bandwidths per input, a learned metric, transformed inputs.
 
     python benchmarks/higgs_gap.py             # about six minutes on two cores
     python benchmarks/higgs_gap.py --quick     # shows that it runs
 
-The inputs are changed in one way or another, and the same kernel machine is fitted to what comes out: the kernel
-exp(-‖x - z‖/σ) itself and the squared hinge. σ and λ are chosen by AUC on a part of the training rows, and the machine
-is then fitted to all of them. The AUC is that of the test part (20%). Beside it stands HistGradientBoosting, also when
-it may join one input only, or two, in a tree, which tells how much of its lead lies in interactions.
+Each variant transforms the inputs, and the same kernel machine is fitted to the result: the exact kernel
+exp(-‖x - z‖/σ) and the squared hinge loss. σ and λ are chosen by AUC on a part of the training rows, and the machine is
+then fitted to all of them. The AUC is that of the test rows (20%). For comparison HistGradientBoosting is run as usual,
+and with trees that may combine only one or two inputs, which shows how much of its lead is due to interactions.
 
-A metric is learned as recursive feature machines learn theirs: fit, take the gradients of f at training rows (by
-central differences), replace x by M^½ x with M the mean of ∇f ∇fᵀ, or its diagonal, and fit again. "share of the gap"
-is how far a variant gets from the kernel with one bandwidth to boosting: 1 is all the way.
+A metric is learned as in recursive feature machines: fit, compute the gradients of f at training rows (by central
+differences), replace x by M^½ x with M the mean of ∇f ∇fᵀ, or its diagonal, and fit again. The "share of the gap" is
+(AUC − AUC with one bandwidth) / (AUC of boosting − AUC with one bandwidth).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from sklearn.preprocessing import QuantileTransformer
 
 import joker
 
-SHARES = (2.0, 1.0, 0.5)  # of the median distance: bandwidths to choose from
+SHARES = (2.0, 1.0, 0.5)  # bandwidths to choose from, as shares of the median distance
 LAMS = [10.0, 1.0, 0.1, 0.01]
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is run."""
+    """The size of a run."""
 
-    choosing: int = 5_000  # rows for choosing σ and λ, and as many at most to score them
-    slopes: int = 28_000  # derivatives that are taken in a round: rows times inputs
+    choosing: int = 5_000  # rows on which σ and λ are chosen; at most as many score them
+    slopes: int = 28_000  # derivatives per round: rows times inputs
     rounds: int = 3
     epochs: int = 3
     quick: bool = False
@@ -54,30 +54,30 @@ FULL, QUICK = Plan(), Plan(choosing=200, slopes=240, rounds=1, epochs=1, quick=T
 
 @dataclass(frozen=True)
 class Rows:
-    """Inputs after a change; the targets stay what they are."""
+    """Transformed inputs; the targets are unchanged."""
 
     x: Array
     x_test: Array
 
     def map(self, change: Callable[[Array], Array]) -> Rows:
-        """Both parts changed alike."""
+        """Apply a transformation to both parts."""
         return Rows(change(self.x).astype(np.float32), change(self.x_test).astype(np.float32))
 
 
 Variant = Callable[[Rows, Array, Plan], Rows]
 
 
-# The machine that every variant shares
+# The machine of every variant
 
 
 def machine(sigma: float | str, lam: float | list[float], epochs: int, block: int = 512) -> joker.KernelSVC:
-    """An unfitted machine: the kernel itself, a few epochs."""
+    """Build an unfitted machine with the exact kernel."""
     settings: dict[str, Any] = {"kernel": "matern12", "n_features": None, "random_state": sets.SEED}
     return joker.KernelSVC(bandwidth=sigma, lam=lam, max_epochs=epochs, block_size=block, **settings)
 
 
 def choose(rows: Rows, y: Array, plan: Plan) -> tuple[float, float]:
-    """The bandwidth and λ with the best AUC on training rows that the choice is not fitted to."""
+    """Return the bandwidth and λ with the best AUC on held-out training rows."""
     x, labels = rows.x[: plan.choosing], y[: plan.choosing]
     held = slice(plan.choosing, 2 * plan.choosing)
     median = machine("median", 1.0, 0).fit(x, labels).bandwidth_
@@ -91,7 +91,7 @@ def choose(rows: Rows, y: Array, plan: Plan) -> tuple[float, float]:
 
 
 def fitted(rows: Rows, y: Array, plan: Plan) -> joker.KernelSVC:
-    """A machine for the rows, its σ and λ chosen."""
+    """Choose σ and λ, and fit to all rows."""
     return machine(*choose(rows, y, plan), plan.epochs, block=2_048).fit(rows.x, y)
 
 
@@ -99,12 +99,12 @@ def fitted(rows: Rows, y: Array, plan: Plan) -> joker.KernelSVC:
 
 
 def as_they_are(rows: Rows, y: Array, plan: Plan) -> Rows:
-    """One bandwidth for all inputs."""
+    """Leave the inputs unchanged: one bandwidth for all."""
     return rows
 
 
 def by_importance(rows: Rows, y: Array, plan: Plan) -> Rows:
-    """Inputs scaled by the root of their permutation importance in a boosting of the training rows."""
+    """Scale the inputs by the root of their permutation importance in a boosting model of the training rows."""
     cut = len(y) // 5
     boosting = HistGradientBoostingClassifier(random_state=sets.SEED).fit(rows.x[cut:], y[cut:])
     found = permutation_importance(
@@ -115,7 +115,7 @@ def by_importance(rows: Rows, y: Array, plan: Plan) -> Rows:
 
 
 def gradients(model: joker.KernelSVC, x: Array, step: float = 0.05) -> Array:  # (k, d)
-    """∇f at some rows, by central differences."""
+    """Return ∇f at some rows, by central differences."""
     columns = []
     for j in range(x.shape[1]):
         ahead, behind = x.copy(), x.copy()
@@ -126,7 +126,7 @@ def gradients(model: joker.KernelSVC, x: Array, step: float = 0.05) -> Array:  #
 
 
 def learned(rows: Rows, y: Array, plan: Plan, *, diagonal: bool) -> Rows:
-    """Inputs in the metric of the mean outer product of gradients, after some rounds."""
+    """Transform the inputs to the metric of the mean outer product of gradients, over some rounds."""
     few = np.random.default_rng(sets.SEED).permutation(len(y))
     train = few[: plan.choosing]
     at = few[plan.choosing :][: max(1, plan.slopes // rows.x.shape[1])]
@@ -135,13 +135,13 @@ def learned(rows: Rows, y: Array, plan: Plan, *, diagonal: bool) -> Rows:
         here = Rows(rows.x[train] @ root, rows.x[:1] @ root).map(lambda x: x)
         sigma = float(machine("median", 1.0, 0).fit(here.x, y[train]).bandwidth_)
         model = machine(sigma, 1.0, plan.epochs).fit(here.x, y[train])
-        slopes = gradients(model, (rows.x[at] @ root).astype(np.float32)) @ root.T  # by the inputs themselves
+        slopes = gradients(model, (rows.x[at] @ root).astype(np.float32)) @ root.T  # with respect to the inputs
         root = root_of(slopes.T @ slopes / len(at), diagonal)
     return rows.map(lambda x: x @ root)
 
 
 def root_of(M: Array, diagonal: bool) -> Array:  # (d, d)
-    """M^½ with largest entry or eigenvalue 1, of its diagonal alone if asked for."""
+    """Return M^½, or that of its diagonal, scaled to a largest eigenvalue of 1."""
     if diagonal:
         weights = np.sqrt(np.diag(M))
         return np.diag(weights / max(weights.max(), 1e-12))
@@ -151,14 +151,14 @@ def root_of(M: Array, diagonal: bool) -> Array:  # (d, d)
 
 
 def normal(rows: Rows, y: Array, plan: Plan) -> Rows:
-    """Each input replaced by the normal quantile of its rank."""
+    """Replace each input by the normal quantile of its rank."""
     count = min(1_000, len(rows.x))
     ranks = QuantileTransformer(n_quantiles=count, output_distribution="normal", random_state=sets.SEED).fit(rows.x)
     return rows.map(lambda x: np.clip(ranks.transform(x), -3, 3))
 
 
 def with_products(rows: Rows, y: Array, plan: Plan) -> Rows:
-    """The inputs and the products of all pairs of them, each with deviation 1; the products weigh as much as inputs."""
+    """Append the products of all pairs of inputs, with deviation 1; they weigh as much as the inputs together."""
     i, j = np.triu_indices(rows.x.shape[1], 1)
     mean, spread = (getattr(rows.x[:, i] * rows.x[:, j], what)(0) for what in ("mean", "std"))
     weight = np.sqrt(rows.x.shape[1] / len(i))
@@ -166,17 +166,17 @@ def with_products(rows: Rows, y: Array, plan: Plan) -> Rows:
 
 
 def both(first: Variant, second: Variant) -> Variant:
-    """One change after another."""
+    """Apply one transformation after another."""
     return lambda rows, y, plan: second(first(rows, y, plan), y, plan)
 
 
 def diagonal(rows: Rows, y: Array, plan: Plan) -> Rows:
-    """A learned bandwidth for each input."""
+    """Learn a bandwidth for each input."""
     return learned(rows, y, plan, diagonal=True)
 
 
 def full(rows: Rows, y: Array, plan: Plan) -> Rows:
-    """A learned metric."""
+    """Learn a metric."""
     return learned(rows, y, plan, diagonal=False)
 
 
@@ -201,7 +201,7 @@ BOOSTINGS: dict[str, dict[str, Any]] = {
 
 
 def run_variant(change: Variant, parts: sets.Split, plan: Plan) -> dict[str, Any]:
-    """Change the inputs, choose, fit and score."""
+    """Transform the inputs, choose σ and λ, fit and score."""
     started = time.perf_counter()
     rows = change(Rows(parts.x, parts.x_test), parts.y, plan)
     model = fitted(rows, parts.y, plan)
@@ -212,7 +212,7 @@ def run_variant(change: Variant, parts: sets.Split, plan: Plan) -> dict[str, Any
 
 
 def run_boosting(settings: dict[str, Any], parts: sets.Split) -> dict[str, Any]:
-    """Boosting, which stops where held-out rows gain no more."""
+    """Fit and score boosting with early stopping."""
     started = time.perf_counter()
     model = HistGradientBoostingClassifier(
         max_iter=500, learning_rate=0.05, early_stopping=True, random_state=sets.SEED, **settings
@@ -226,7 +226,7 @@ def _auc(parts: sets.Split, f: Array) -> float:
 
 
 def shares(results: dict[str, dict[str, Any]]) -> dict[str, float | None]:
-    """How much of the way from one bandwidth to boosting each variant goes; None where there is no gap."""
+    """Return the share of the gap of each variant; None where boosting is not ahead."""
     low, high = results[ONE]["auc"], results[BOOSTING]["auc"]
     if high <= low:
         return dict.fromkeys(results)
@@ -234,9 +234,9 @@ def shares(results: dict[str, dict[str, Any]]) -> dict[str, float | None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run everything and write what it reached."""
+    """Run all variants and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few generated rows")
+    parser.add_argument("--quick", action="store_true", help="a few generated rows")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else FULL

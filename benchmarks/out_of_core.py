@@ -1,12 +1,12 @@
-"""Training from a disk inside a memory budget, against the same fit from memory.
+"""Training from a disk within a memory budget, compared with the same fit from memory.
 
     python benchmarks/out_of_core.py                   # 5,000,000 x 28 rows: ten minutes or more, 1.3 GB of disk
     python benchmarks/out_of_core.py --rows 50000      # shows that it runs
 
 Rows with the shape of HIGGS are generated and converted to a row store; the squared hinge is then fitted for one epoch
-with m = 1,024 features and blocks of 512, from the store and from the same rows in memory. Every step runs in a process
-of its own. Memory is the growth of the peak of resident memory over what the process holds after it has imported joker;
-before the fit from the disk the file is put out of the system's cache.
+with m = 1,024 features and blocks of 512, from the store and from the same rows in memory. Every step runs in its own
+process. Memory is the growth of the peak resident memory over that of the process after importing joker. Before the fit
+from the disk the file is removed from the page cache of the system.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ import joker
 from joker.data import Batch, Schema, Source, convert, open_store
 from joker.runtime import parse_bytes
 
-SEED, WIDTH = 0, 28  # inputs, as HIGGS has
-BATCH = 2**16  # rows that are generated in one go, whatever is asked for: so they are the same
+SEED, WIDTH = 0, 28  # the number of inputs is that of HIGGS
+BATCH = 2**16  # rows generated at a time; fixed, so that the rows do not depend on the batch size of the reader
 TEST_ROWS = 50_000
-SLOWEST = 1.25  # times the seconds from memory
+SLOWEST = 1.25  # the limit on the time from the disk, in units of the time from memory
 
 
 class Generated(Source):
-    """Rows that look like a detector's: skewed momenta and angles, and two classes that differ in their products."""
+    """Rows with skewed inputs, and two classes that depend on products of inputs."""
 
     name = "generated"
 
@@ -56,7 +56,7 @@ class Generated(Source):
 
 
 def generated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Some rows and their classes."""
+    """Return generated rows and their classes."""
     rng = np.random.default_rng([SEED, seed])
     x = rng.standard_normal((n, WIDTH), dtype=np.float32)
     f = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) * x[:, 3] + 0.5 * x[:, 4] + 0.5 * rng.standard_normal(n)
@@ -65,31 +65,31 @@ def generated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def model(m: int, memory: str) -> joker.KernelSVC:
-    """The machine of both fits."""
+    """Build the machine of both fits."""
     settings: dict[str, Any] = {"lam": 1.0, "bandwidth": 6.0, "standardize": True, "random_state": SEED, "tol": 0.0}
     return joker.KernelSVC(n_features=m, block_size=512, max_epochs=1, memory=memory, **settings)
 
 
 def resident(field: str) -> int:
-    """Bytes of resident memory, now (VmRSS) or at most (VmHWM)."""
+    """Return the bytes of resident memory: the present value (VmRSS) or the peak (VmHWM)."""
     found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
     assert found is not None
     return int(found[1]) * 1024
 
 
 def idle() -> int:
-    """Forget the peak so far, and return what is held now."""
-    with suppress(OSError):  # where it is not allowed the peak of the imports counts too
+    """Reset the peak, and return the present resident memory."""
+    with suppress(OSError):  # without permission the peak of the imports counts too
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     return resident("VmRSS")
 
 
-def measured(work: Callable[[], Any], tell: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """The seconds of some work, how much the peak of memory has grown, and what there is to tell of its result."""
+def measured(work: Callable[[], Any], report: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Return the seconds of ``work``, the growth of the memory peak, and ``report`` of its result."""
     before, started, worked = idle(), time.perf_counter(), time.process_time()
     found = work()
     seconds = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - worked}
-    return {**seconds, "growth_bytes": resident("VmHWM") - before, **tell(found)}
+    return {**seconds, "growth_bytes": resident("VmHWM") - before, **report(found)}
 
 
 def converting(path: Path, rows: int, m: int, memory: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def from_disk(path: Path, rows: int, m: int, memory: str) -> dict[str, Any]:
 
 
 def from_memory(path: Path, rows: int, m: int, memory: str) -> dict[str, Any]:
-    """Fit from the same rows in memory, which are there before the clock starts."""
+    """Fit from the same rows in memory; reading them is not timed."""
     store = open_store(path, verify=False)
     x, y = store.x.array(slice(None)), store.y
     return measured(lambda: model(m, memory).fit(x, y), accuracy)
@@ -116,12 +116,12 @@ STEPS = {"convert": converting, "disk": from_disk, "memory": from_memory}
 
 
 def accuracy(fitted: joker.KernelSVC) -> dict[str, Any]:
-    """How good the machine is on rows that it has not seen, and its gap."""
+    """Return the accuracy on new rows, and the duality gap."""
     return {"accuracy": fitted.score(*generated(TEST_ROWS, 10**9)), "gap": fitted.gap_}
 
 
 def forget(path: Path) -> None:
-    """Put a file out of the system's cache."""
+    """Remove a file from the page cache of the system."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -130,7 +130,7 @@ def forget(path: Path) -> None:
 
 
 def apart(step: str, path: Path, rows: int, m: int, memory: str) -> dict[str, Any]:
-    """Run a step in a process of its own."""
+    """Run a step in its own process."""
     command = [sys.executable, __file__, "--step", step, "--store", str(path), "--rows", str(rows)]
     done = subprocess.run(
         [*command, "-m", str(m), "--memory", memory], stdout=subprocess.PIPE, text=True, check=True, timeout=3600
@@ -140,14 +140,14 @@ def apart(step: str, path: Path, rows: int, m: int, memory: str) -> dict[str, An
 
 
 def summary(results: dict[str, Any]) -> str:
-    """The figures as a table."""
-    lines = ["| step | seconds | of the CPU | growth of memory | accuracy |", "| --- | --- | --- | --- | --- |"]
+    """Return the results as a table."""
+    lines = ["| step | seconds | CPU seconds | growth of memory | accuracy |", "| --- | --- | --- | --- | --- |"]
     for step in STEPS:
         entry = results[step]
         shown = f"{entry['accuracy']:.4f}" if "accuracy" in entry else ""
         seconds = f"{entry['seconds']:.1f} | {entry['cpu_seconds']:.1f}"
         lines.append(f"| {step} | {seconds} | {entry['growth_bytes'] / 1e6:.0f} MB | {shown} |")
-    return "\n".join([*lines, f"disk / memory: {results['ratio']:.2f}; inside the budget: {results['inside_budget']}"])
+    return "\n".join([*lines, f"disk / memory: {results['ratio']:.2f}; within the budget: {results['inside_budget']}"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("-m", type=int, default=1024, help="random features")
     parser.add_argument("--memory", default="300MB")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
-    parser.add_argument("--folder", type=Path, help="where the store is put; by default a temporary folder")
+    parser.add_argument("--folder", type=Path, help="folder of the store; by default a temporary folder")
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     parser.add_argument("--store", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

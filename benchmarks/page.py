@@ -1,10 +1,10 @@
-"""The results page: docs/results.md, written from whatever results files are there.
+"""The results page: docs/results.md, written from the existing results files.
 
-    python benchmarks/page.py              # write it
-    python benchmarks/page.py --check      # say whether it is what would be written
+    python benchmarks/page.py              # write the page
+    python benchmarks/page.py --check      # check that the page is up to date
 
-`make results` draws the pictures and writes the page. Nothing on it is written by hand: a test compares it with what
-this script makes of the committed results, and results of quick runs are refused.
+`make results` draws the plots and writes the page. Nothing on it is written by hand: a test compares it with the output
+of this script for the committed results. Results of quick runs are refused.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ PAGE = common.ROOT / "docs" / "results.md"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: what it is about, the file it comes from, the command that makes it, its pictures.
+    """A section of the page: its results file, title, description, command and plots.
 
-    Pictures are named from the folder of the page, and shown where they are there.
+    Paths of plots are relative to the folder of the page; plots that do not exist are left out.
     """
 
     name: str  # of the results file and of the table
@@ -41,69 +41,70 @@ SECTIONS = (
     Section(
         "peers",
         "joker against others on the CPU",
-        "One split and one machine for all, every pair in a process of its own; joker's time has its tuning in it. "
-        "The other programs have the parameters named. HistGradientBoosting is no kernel method, "
-        "but what one might use instead. Scores are those of the largest fit that was finished in time.",
+        "All programs get the same split on the same machine, each in its own process. joker's time includes its "
+        "tuning; the other programs have the given parameters. HistGradientBoosting is not a kernel method, "
+        "but a common alternative. Scores are those of the largest fit that was completed in time.",
         "python benchmarks/peers.py",
         ("figures/peers_time.png",),
     ),
     Section(
         "higgs_gap",
-        "What separates kernels from boosting on higgs33k",
-        "The same kernel machine on inputs that were changed in one way or another. The share of the gap is how far "
-        "a variant gets from one bandwidth (0) to boosting (1).",
+        "The gap between kernels and boosting on higgs33k",
+        "The same kernel machine on transformed inputs. The share of the gap is 0 for the AUC with one bandwidth and 1 "
+        "for the AUC of boosting.",
         "python benchmarks/higgs_gap.py",
     ),
     Section(
         "cpu_peers",
-        "joker with named settings against scikit-learn",
-        "Settings of joker chosen beforehand on a part of the training rows.",
+        "joker with given settings against scikit-learn",
+        "The settings of joker were chosen beforehand on a part of the training rows.",
         "python benchmarks/cpu_peers.py",
     ),
     Section(
         "paper_gpu",
-        "The paper's settings on a card",
-        "Iterations, time and memory beside the paper's row, which was measured on another card.",
+        "The paper's settings on a GPU",
+        "Steps, time and memory, with the values of the paper, which were measured on another GPU.",
         "python benchmarks/paper_gpu.py",
     ),
     Section(
         "gpu_real",
-        "Whole fits on a card",
-        "Real data sets, with the score to reach and the seconds allowed.",
+        "Whole fits on a GPU",
+        "Real data sets, with a target score and a time limit.",
         "python benchmarks/gpu_real.py",
     ),
     Section(
         "step",
-        "One step on a card",
-        "The floor is what a step cannot do without, in plain torch calls. A block is made ready (features and K_BB, "
-        'on a second stream) while the one before it is solved, where memory has room; "alone" is without that.',
+        "One step on a GPU",
+        "The floor is the time of the operations that every step needs, in plain torch calls. While a block is solved, "
+        "features and K_BB of the next block are computed on a second stream, where the memory budget allows both; the "
+        'steps named "alone" do not overlap.',
         "python benchmarks/step.py",
     ),
     Section(
         "scaling",
         "Growth with rows, features, inputs and columns",
         "Slopes on logarithmic scales over the upper half of the sizes; 1 is linear. Generated rows. "
-        "The first epoch of a card, that of 10,000 rows, has the compiling of kernels in it.",
+        "The first epoch on a GPU, that of 10,000 rows, includes the compiling of kernels.",
         "python benchmarks/scaling.py [--device cuda]",
         ("figures/scaling.png", "figures/memory.png"),
     ),
     Section(
         "ablations",
-        "The defaults, one changed at a time",
-        "Errors are RMSE, or the share of wrong classes. A default is kept unless an alternative has an error that is "
-        "lower by more than 2% on average at equal time, and on more than half of the sets.",
+        "Ablations: one default changed at a time",
+        "Errors are RMSE, or the share of wrong classes. A default is kept unless, at equal time, an alternative has a "
+        "mean error that is lower by more than 2% and is better on more than half of the sets.",
         "python benchmarks/ablations.py [--device cuda]",
     ),
     Section(
         "figures",
         "Model size, time and objectives",
-        "Parts of kin40k and covtype, the Gaussian kernel.",
+        "Parts of kin40k and covtype, with the Gaussian kernel.",
         "python benchmarks/figures.py --measure",
         ("figures/model_size.png", "figures/models_time.png", "figures/objectives.png"),
     ),
     Section(
         "tuning",
-        "What tuning is worth",
+        "Tuning against the median bandwidth",
         "`joker.tune` against the median bandwidth with a path of λ.",
         "python benchmarks/tuning.py",
         ("../benchmarks/results/tuning.png",),
@@ -111,7 +112,7 @@ SECTIONS = (
     Section(
         "out_of_core",
         "Training from a disk",
-        "The same fit from a row store on the disk, inside a memory budget, and from memory.",
+        "The same fit from a row store on the disk, within a memory budget, and from memory.",
         "python benchmarks/out_of_core.py",
     ),
     Section(
@@ -130,7 +131,7 @@ SECTIONS = (
     Section(
         "block_solver",
         "The block solver",
-        "Against the published algorithm, with its errors mended so that it arrives at all.",
+        "The block solver of joker, and the published algorithm after correction of errors that prevent convergence.",
         "python benchmarks/block_solver.py",
         ("../benchmarks/results/block_solver.png",),
     ),
@@ -139,19 +140,19 @@ SECTIONS = (
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """The results files that the page knows, by name; quick ones are refused."""
+    """Read the results files of the page, by name; raises for results of quick runs."""
     found = {}
     for section in SECTIONS:
         file = folder / f"{section.name}.json"
         if file.is_file():
             found[section.name] = json.loads(file.read_text(encoding="utf-8"))
             if any("--quick" in machine["command"] for machine in machines(found[section.name])):
-                raise SystemExit(f"{file} is of a quick run, which shows nothing. Run `{section.command}`.")
+                raise SystemExit(f"{file} is of a quick run, which measures nothing. Run `{section.command}`.")
     return found
 
 
 def machines(results: Any) -> list[dict[str, Any]]:
-    """Every machine that a results file names, wherever it does."""
+    """Return every machine in a results file, at any depth."""
     if isinstance(results, list):
         return [machine for part in results for machine in machines(part)]
     if not isinstance(results, dict):
@@ -161,29 +162,29 @@ def machines(results: Any) -> list[dict[str, Any]]:
 
 
 def origin(section: Section, results: dict[str, Any]) -> str:
-    """Machine, versions, date and command of a table, what is to be known of the run, and where its figures are."""
+    """Return machine, versions, date and command of a table, the note on the run, and a link to the results file."""
     lines = dict.fromkeys(_machine(machine) for machine in machines(results))
     noted = [f"{results['note']}  "] if "note" in results else []
     return "\n".join(
-        [*lines, *noted, f"[All figures](../benchmarks/results/{section.name}.json); made by `{section.command}`."]
+        [*lines, *noted, f"[Results file](../benchmarks/results/{section.name}.json), written by `{section.command}`."]
     )
 
 
 def _machine(machine: dict[str, Any]) -> str:
-    card = f"{machine['card']} (CUDA {machine['cuda']}), " if "card" in machine else ""
+    gpu = f"{machine['card']} (CUDA {machine['cuda']}), " if "card" in machine else ""
     return (
-        f"On {card}{machine['cores']} cores ({machine['cpu']}), threads: {machine['threads']}, Python "
+        f"On {gpu}{machine['cores']} cores ({machine['cpu']}), threads: {machine['threads']}, Python "
         f"{machine['python']}, torch {machine['torch']}, {machine['date']}: `{machine['command']}`.  "
     )
 
 
 def blocks(results: dict[str, dict[str, Any]], folder: Path) -> Iterator[str]:
-    """The page, block by block."""
+    """Return the blocks of the page."""
     yield "# Results"
     yield (
-        "Written by `benchmarks/page.py` from the files in `benchmarks/results`; `make results` rebuilds it and its "
-        "pictures. Every table names the machine, the versions, the date and the command it comes from. Memory is what "
-        "a fit adds to the peak of its process, or the peak of what a card holds."
+        "Written by `benchmarks/page.py` from the files in `benchmarks/results`; `make results` rebuilds the page and "
+        "its plots. Below every table are the machine, the versions, the date and the command of its run. Memory is "
+        "the growth of the peak resident memory of the process during a fit, or the peak of allocated GPU memory."
     )
     yield "## Where joker is behind"
     found = [(section, line) for section in SECTIONS if section.name in results for line in against(section, results)]
@@ -197,12 +198,12 @@ def blocks(results: dict[str, dict[str, Any]], folder: Path) -> Iterator[str]:
 
 
 def against(section: Section, results: dict[str, dict[str, Any]]) -> list[str]:
-    """What a results file has to say against joker."""
+    """Return the sentences on where joker is behind."""
     return list(behind.BEHIND[section.name](results[section.name])) if section.name in behind.BEHIND else []
 
 
 def anchor(section: Section) -> str:
-    """The name under which a heading can be linked to."""
+    """Return the anchor of a heading."""
     kept = "".join(c for c in section.title.lower() if c.isalnum() or c in " -_")
     return kept.replace(" ", "-")
 
@@ -218,14 +219,14 @@ def _section(section: Section, results: dict[str, Any], folder: Path) -> Iterato
 
 
 def page(results: Path = common.RESULTS, folder: Path = PAGE.parent) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n\n".join(blocks(read(results), folder)) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the page, or check it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail where the page is not up to date")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where the page is not up to date")
     parser.add_argument("--results", type=Path, default=common.RESULTS, help="folder of the results")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page")
     options = parser.parse_args(arguments)
@@ -234,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.out.write_text(text, encoding="utf-8")
         print(options.out)
     elif not options.out.is_file() or options.out.read_text(encoding="utf-8") != text:
-        raise SystemExit(f"{options.out} is not what the results say. Run make results.")
+        raise SystemExit(f"{options.out} is not up to date. Run make results.")
 
 
 if __name__ == "__main__":

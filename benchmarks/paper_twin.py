@@ -1,11 +1,11 @@
-"""The block solver as the paper prints it (Algorithms 1 and 2), errors included, to compare with.
+"""The block solver as printed in the paper (Algorithms 1 and 2), errors included, for comparison.
 
 Algorithm 1 is a trust region; Algorithm 2 finds its step by truncated conjugate gradients.
-What the paper leaves open, or prints in a way that cannot have been run, is decided in one
-place, :class:`Reading`. Everything else is literal: an absolute tolerance, one coordinate
-leaving the box ends conjugate gradients, the ratio is a difference of two objectives over a
-difference of two models, the radius grows only if the step after clamping touches it, and
-there is no test for having arrived.
+Where the paper is ambiguous, or prints something that cannot have been run, :class:`Reading`
+decides. Everything else is literal: the tolerance is absolute, one coordinate that leaves the
+box ends conjugate gradients, the ratio is a difference of two objectives over a difference of
+two models, the radius grows only if the clamped step touches it, and there is no test of
+convergence.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ ETA = 0.25  # acceptance threshold: the paper allows (0, 1/4]
 
 @dataclass(frozen=True)
 class Reading:
-    """How the ambiguities are read; the defaults are those in favour of the paper.
+    """How ambiguities of the paper are read; the defaults favour the paper.
 
     Parameters
     ----------
     update_r2old : bool
-        Algorithm 2 has no line ``r2old <- r2new``. Without it the step length is that of the first residual
-        for ever and conjugate gradients diverge from their second iteration on. False is the print.
+        Algorithm 2 has no line ``r2old <- r2new``. Without it every step length uses the first residual, and conjugate
+        gradients diverge after the first iteration. False is the printed version.
     keep_leaving_step : bool
-        When a step leaves the box, Algorithm 2 breaks with s as it was before: 0 if it was the first step, and
-        then the solve never moves. The text says instead that s is finally projected back to the feasible
-        region, which only makes sense for the step that left. False is the print.
+        When a step leaves the box, Algorithm 2 returns s from before that step. If it was the first step, s is 0 and
+        the solve never moves. The text says instead that s is projected back to the feasible region at the end,
+        which is only useful for the step that left. False is the printed version.
     max_radius : float
-        Delta_max, for which the paper has no value, in units of c √b: half the diagonal of the box [-c, c]^b.
+        Delta_max, in units of c √b, which is half the diagonal of the box [-c, c]^b; the paper gives no value.
     tolerance : float
-        Both epsilons, of ``r2new`` in Algorithm 2 and of touching the radius in Algorithm 1; no value is given.
+        Both epsilons: of ``r2new`` in Algorithm 2, and of touching the radius in Algorithm 1; the paper gives no value.
     max_cg : int
-        An end to "while not converged". Conjugate gradients need as many iterations as there are rows at most; the
-        text reports that 10 were enough.
+        A limit on the loop "while not converged". Conjugate gradients need at most one iteration per row; the text
+        reports that 10 were enough.
     """
 
     update_r2old: bool = True
@@ -59,13 +59,13 @@ MENDED_SHORT = Reading(max_cg=10)
 
 @dataclass(frozen=True)
 class Point:
-    """Where the solve stands after a trust-region iteration."""
+    """The state of the solve after a trust-region iteration."""
 
     x: Tensor  # (b, 1)
     g_bar: Tensor  # (b, 1) prediction at x
     J: float
-    products: int = 0  # K v, of this iteration
-    inside: tuple[float, ...] = ()  # J after each iteration of Algorithm 2 in it
+    products: int = 0  # matrix-vector products K v of this iteration
+    inside: tuple[float, ...] = ()  # J after each iteration of Algorithm 2 within this iteration
 
 
 @dataclass(frozen=True)
@@ -79,44 +79,45 @@ class Subproblem:
     loss: Scaled
 
     def J(self, x: Tensor, g_bar: Tensor) -> float:
-        """The objective, given the prediction ``g_bar`` at ``x``."""
+        """Return the objective, given the prediction ``g_bar`` at ``x``."""
         return float(((x - self.a) * 0.5 * (g_bar + self.f)).sum() + self.loss.psi(self.y, x).sum())
 
     def slope(self, x: Tensor) -> Tensor:
-        """∇f; where f has a kink, the paper's appendix takes sign(x) for the derivative of |x| (0 at 0).
+        """Return ∇f; at a kink of f the paper's appendix uses sign(x) as the derivative of |x| (0 at 0).
 
-        It prints sign(x) without its factor ε, whose fixed point is that of ε = 1; two lines above it is there.
+        The appendix prints sign(x) without its factor ε, which would solve the problem of ε = 1; the factor stands two
+        lines above, so it is used here.
         """
         return self.loss.psi_slope(self.y, x) + self.loss.kink * x.sign()
 
     def curvature(self, x: Tensor) -> Tensor:
-        """∇²f; for the logistic loss capped at spacing(c)^-½, as the paper's section on KLR has it."""
+        """Return ∇²f; for the logistic loss capped at spacing(c)^-½, as in the paper's section on KLR."""
         h = self.loss.psi_curvature(self.y, x)
         return h.clamp(max=self._spacing() ** -0.5) if self.loss.barrier else h
 
     def box(self) -> tuple[Tensor, Tensor]:
-        """τ^L and τ^U; for the logistic loss one spacing(c) inside the ends."""
+        """Return τ^L and τ^U; for the logistic loss one spacing(c) inside the ends."""
         low, high = self.loss.box(self.y)
         inset = self._spacing() if self.loss.barrier else 0.0
         return low + inset, high - inset
 
     def start(self) -> Tensor:
-        """The first point; the logistic loss cannot start at 0, and joker's own start is the kinder one."""
+        """Return the first point; the logistic loss cannot start at 0, so it gets joker's starting point."""
         low, high = self.box()
         return self.loss.psi_start(self.y, self.a, torch.zeros_like(self.a)).clamp(low, high)
 
     def scale(self) -> float:
-        """c √b, the unit of the radius."""
+        """Return c √b, the unit of the radius."""
         return float(self.loss.c) * len(self.y) ** 0.5
 
     def _spacing(self) -> float:
-        """From c to the next smaller number."""
+        """Return the distance from c to the next smaller number."""
         c = self.y.new_tensor(float(self.loss.c))
         return float(c - torch.nextafter(c, torch.zeros_like(c)))
 
 
 def solve(problem: Subproblem, reading: Reading, max_products: int) -> Iterator[Point]:
-    """Call Algorithm 1 again and again until the products are used up or a whole call moves nothing."""
+    """Call Algorithm 1 until the matrix-vector products are used up or a call changes nothing."""
     x = problem.start()
     g_bar, used = problem.f + problem.K @ (x - problem.a), int(bool((x != problem.a).any()))
     point = Point(x, g_bar, problem.J(x, g_bar), used)
@@ -133,7 +134,7 @@ def solve(problem: Subproblem, reading: Reading, max_products: int) -> Iterator[
 
 
 def trust_region(problem: Subproblem, point: Point, reading: Reading) -> Iterator[Point]:
-    """Algorithm 1, from ``point``; yields the point after each of its iterations."""
+    """Run Algorithm 1 from ``point``; yields the point after each iteration."""
     x, g_bar, J = point.x, point.g_bar, point.J
     largest = reading.max_radius * problem.scale()
     radius, (low, high) = largest / 4, problem.box()
@@ -142,7 +143,7 @@ def trust_region(problem: Subproblem, point: Point, reading: Reading) -> Iterato
         path = steihaug(problem.K, h, g, radius, low - x, high - x, reading)
         s, Ks = path[-1]
         clamped, products = torch.maximum(torch.minimum(s, high - x), low - x), len(path)
-        if not torch.equal(clamped, s):  # else K s is a sum of products that Algorithm 2 has made
+        if not torch.equal(clamped, s):  # else K s is a sum of products that Algorithm 2 has computed
             s, Ks, products = clamped, problem.K @ clamped, products + 1
         J_new = problem.J(x + s, g_bar + Ks)
         inside = tuple(problem.J(x + part, g_bar + Kpart) for part, Kpart in path[:-1])
@@ -166,14 +167,14 @@ def steihaug(
     high: Tensor,  # (b, 1)
     reading: Reading,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Algorithm 2 before its last line, the clamping: s and K s after each of its iterations."""
+    """Run Algorithm 2 without its last line, the clamping; returns s and K s after each iteration."""
     s, Ks, r = torch.zeros_like(g), torch.zeros_like(g), -g
     d, r2old = r, float((r * r).sum())
     path: list[tuple[Tensor, Tensor]] = []
     while len(path) < reading.max_cg:
         Kd = K @ d
         Qd = Kd + h * d
-        omega = r2old / float((d * Qd).sum()) if r2old else 0.0  # 0 / 0 in print
+        omega = r2old / float((d * Qd).sum()) if r2old else 0.0  # the printed version divides 0 by 0
         s_next = s + omega * d
         if float(s_next.norm()) > radius:
             omega = _to_sphere(s, d, radius)
@@ -183,7 +184,7 @@ def steihaug(
         s, Ks, r = s_next, Ks + omega * Kd, r - omega * Qd
         path.append((s, Ks))
         r2new = float((r * r).sum())
-        if r2new <= reading.tolerance or math.isnan(r2new):  # the print loops for ever on a NaN
+        if r2new <= reading.tolerance or math.isnan(r2new):  # the printed version never ends on a NaN
             break
         d = r + r2new / r2old * d
         if reading.update_r2old:
@@ -192,6 +193,6 @@ def steihaug(
 
 
 def _to_sphere(s: Tensor, d: Tensor, radius: float) -> float:
-    """The ω > 0 with ‖s + ω d‖ = radius."""
+    """Return the ω > 0 with ‖s + ω d‖ = radius."""
     a, b, c = (float((u * v).sum()) for u, v in ((d, d), (s, d), (s, s)))
     return (-b + (b * b + a * (radius * radius - c)) ** 0.5) / a

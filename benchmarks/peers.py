@@ -1,23 +1,24 @@
-"""joker against everyone else on the CPU: score, seconds and memory, one split and one machine for all.
+"""joker against other programs on the CPU: score, seconds and memory, with one split and one machine for all.
 
     python benchmarks/peers.py                          # two hours or more on two cores
     python benchmarks/peers.py --only kin40k            # one set; kin40k,SVR is one pair
     python benchmarks/peers.py --missing                # only pairs that have no result yet
-    python benchmarks/peers.py --list                   # what there is to run, and what was
+    python benchmarks/peers.py --list                   # the pairs and their results
     python benchmarks/peers.py --quick                  # shows that it runs
 
 Sets: covtype-50k (class 2 against the rest; 50,000 rows to train, 20,000 to test), kin40k and protein (90/10), a9a
-(official), mnist-10k (10,000 of the training rows, official test), higgs33k (80/20, scored by AUC). z-scores by the
-training part's figures, not for a9a and mnist. Every pair of a set and a peer runs in a process of its own, on a
-sixteenth, a quarter and all of the training rows, which makes its curve of score against time. Each of these fits has
---limit seconds; a peer that does not finish keeps what it had. Peers whose time or memory is cubic or quadratic stop
-at the rows that are stated. Peak memory is the growth of the resident set over what is held before the last fit.
+(official), mnist-10k (10,000 of the training rows, official test), higgs33k (80/20, scored by AUC). z-scores by mean
+and deviation of the training rows, except for a9a and mnist. Every pair of a set and a program ("peer") runs in its own
+process, on a sixteenth, a quarter and all of the training rows, which gives a curve of score against time. Each of
+these fits has --limit seconds; a peer that does not finish keeps its earlier results. Peers whose time or memory is
+quadratic or cubic in the rows get at most the stated number of rows. Memory is the growth of the peak resident memory
+over that before the last fit.
 
-"joker" is joker.tune with its defaults, whose time counts, and what is judged; its variants are shown beside it: "in a
-hurry" searches for two seconds, "named settings" not at all. The peers' parameters are named here, common choices for
-these sets (torchkm tunes C itself, xRFM its number of rounds). joker's curve has its epochs as well. Results are
-written after every pair. torchkm, xrfm, falkon and scikit-learn-extra (EigenPro) are left out, with a note, where they
-are not there.
+"joker" is joker.tune with its default settings; its time includes the search. Only this entry is compared with the
+other programs. Its variants are listed as well: "in a hurry" searches for two seconds, "named settings" does not
+search. The parameters of the other programs are common choices for these sets and are listed below (torchkm tunes C,
+xRFM its number of rounds). joker's curve also has its epochs. Results are written after every pair. torchkm, xrfm,
+falkon and scikit-learn-extra (EigenPro) are left out, with a note, where they are not installed.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ import sets
 
 LIMIT = 300.0  # seconds for one fit
 HURRY = 2.0  # seconds of search
-SHARES = (1 / 16, 1 / 4, 1.0)
+SHARES = (1 / 16, 1 / 4, 1.0)  # of the training rows
 NAMES = ("covtype-50k", "kin40k", "protein", "a9a", "mnist-10k", "higgs33k")
-JOKER, NAMED = "joker", "joker, named settings"  # the former, tuned with all defaults, is what is judged
-SAME = ("cpu", "cores", "threads", "python", "torch")  # what makes two runs those of one machine
+JOKER, NAMED = "joker", "joker, named settings"  # the former, tuned with all defaults, is compared with the others
+SAME = ("cpu", "cores", "threads", "python", "torch")  # two runs with the same values are of one machine
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A contender on one set."""
+    """A program on one set."""
 
     name: str
     adapter: str
@@ -65,13 +66,13 @@ class Peer:
 
 @dataclass(frozen=True)
 class Choice:
-    """The parameters of the peers on one set; gamma = 1/(2σ²) of the Gaussian kernel."""
+    """The parameters of the programs on one set; gamma = 1/(2σ²) of the Gaussian kernel."""
 
     gamma: float
     C: float
     linear_C: float = 1.0
-    alpha: float = 0.1  # of ridges
-    named: tuple[tuple[str, Any], ...] = ()  # joker's, where they are known
+    alpha: float = 0.1  # of ridge regression
+    named: tuple[tuple[str, Any], ...] = ()  # settings of joker, where they are given
 
 
 EXACT = {"n_features": None, "block_size": 2_048}
@@ -100,7 +101,7 @@ CHOICES = {
 
 
 def peers_of(name: str) -> list[Peer]:
-    """Everyone who runs on a set, joker first."""
+    """Return the programs that run on a set, joker first."""
     data, choice = sets.SETS[name], CHOICES[name]
     return [
         *_jokers(data, choice),
@@ -151,7 +152,7 @@ def _others(data: sets.DataSet, choice: Choice) -> Iterator[Peer]:
 
 
 def shrunk(peer: Peer) -> Peer:
-    """A contender for a run that only shows that it works."""
+    """Return a smaller version of a program, for a run that only shows that it works."""
     small = {"components": 50, "num_landmarks": 60, "nys_k": 30, "max_iter": 10, "centres": 50}
     kept = {name: small.get(name, value) for name, value in peer.parameters}
     if peer.adapter == "torchkm":
@@ -161,30 +162,30 @@ def shrunk(peer: Peer) -> Peer:
     return replace(peer, parameters=tuple(kept.items()), most_rows=peer.most_rows and 300)
 
 
-# One pair, in a process of its own
+# One pair, in its own process
 
 
-def contend(tell: process.Tell, name: str, peer: Peer, quick: bool) -> None:
-    """Fit and predict on growing parts of the rows, and tell each time."""
-    warnings.simplefilter("ignore")  # LinearSVC speaks of its iterations
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (some contenders speak as well)
+def contend(send: process.Send, name: str, peer: Peer, quick: bool) -> None:
+    """Fit and predict on growing parts of the rows, and send the result of each."""
+    warnings.simplefilter("ignore")  # LinearSVC warns about its number of iterations
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (some programs print)
     data = sets.SETS[name]
     parts = sets.split(data, quick)
     try:
         adapters.build(peer.adapter, peer.path, data, peer.settings)
     except (ImportError, ValueError) as error:
-        tell({"not_installed": f"{type(error).__name__}: {error}"[:200]})
+        send({"not_installed": f"{type(error).__name__}: {error}"[:200]})
         return
-    tell({"parameters": {key: value for key, value in peer.parameters if value is not None}})
+    send({"parameters": {key: value for key, value in peer.parameters if value is not None}})
     curve: list[dict[str, Any]] = []
     for rows in ladder(len(parts.x), peer.most_rows):
         found = fitted(data, peer, parts.first(rows), last=rows == ladder(len(parts.x), peer.most_rows)[-1])
         curve += found.pop("curve")
-        tell({**found, "rows": rows, "curve": curve})
+        send({**found, "rows": rows, "curve": curve})
 
 
 def ladder(n: int, most: int | None) -> list[int]:
-    """The numbers of rows to fit, ascending."""
+    """Return the numbers of rows to fit, ascending."""
     return sorted({min(round(share * n), most or n) for share in SHARES})
 
 
@@ -217,9 +218,9 @@ def fitted(data: sets.DataSet, peer: Peer, parts: sets.Split, *, last: bool) -> 
 
 
 def summary(results: dict[str, Any]) -> dict[str, Any]:
-    """For each set: the best kernel method, the second-best, and how soon everyone reaches the latter's score.
+    """Return for each set the two best kernel methods, and the time of each program to the score of the second-best.
 
-    The score is that of the largest fit that was finished; time is that of any fit or epoch that reaches it.
+    A score is that of the largest completed fit; a time is that of the first fit or epoch that reaches the score.
     """
     return {name: found for name, entry in results.items() if (found := _judged(entry))}
 
@@ -232,7 +233,8 @@ def _judged(entry: dict[str, Any]) -> dict[str, Any] | None:
     others = [peer for peer in kernels if not peer.startswith("joker")]
     if JOKER not in kernels or not others:
         return None
-    families = sorted((JOKER, others[0]), key=kernels.index)  # to pick the best of joker's variants would be to peek
+    # Only one variant of joker takes part: to choose the best of them would use the test rows.
+    families = sorted((JOKER, others[0]), key=kernels.index)
     target = best[families[1]]
     soon = {peer: _soonest(metric, found, target) for peer, found in entry["peers"].items() if found.get("curve")}
     reached = {peer: seconds for peer, seconds in soon.items() if seconds is not None}
@@ -250,13 +252,13 @@ def _judged(entry: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _soonest(metric: str, found: dict[str, Any], target: float) -> float | None:
-    """The seconds of the quickest fit that is no worse than the target."""
+    """Return the seconds of the fastest fit whose score is at least as good as the target."""
     reached = [point["seconds"] for point in found["curve"] if not sets.better(metric, target, point[metric])]
     return min(reached, default=None)
 
 
 def line(name: str, peer: str, metric: str, found: dict[str, Any]) -> str:
-    """One line for a reader."""
+    """Format a result as one line."""
     head = f"{name:12s} {peer:24s} "
     ended = next((f"{key} {found[key]}" for key in ("not_installed", "failed") if key in found), "")
     if "did_not_finish_in_seconds" in found:
@@ -272,20 +274,20 @@ def line(name: str, peer: str, metric: str, found: dict[str, Any]) -> str:
 
 
 def read(file: Path, machine: dict[str, Any], fresh: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The results so far, if they are of this machine, and what is to be known of them."""
+    """Return the results so far, if they are of this machine, and the note on them."""
     if fresh or not file.is_file():
         return {}, {}
     before: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     if differing := [name for name in SAME if before["machine"].get(name) != machine[name]]:
         raise SystemExit(
-            f"One machine for all: {file} was measured with another {', '.join(differing)}. "
-            "Use --fresh to begin anew, or another --out."
+            f"All results must be of one machine; {file} was measured with another {', '.join(differing)}. "
+            "Use --fresh to drop it, or another --out."
         )
     return before["sets"], {name: text for name, text in before.items() if name == "note"}
 
 
 def chosen(only: str | None) -> list[tuple[str, Peer]]:
-    """The pairs to run: of all sets, of one, or one alone."""
+    """Return the pairs to run: of all sets, of one set, or one pair."""
     name, _, peer = (only or "").partition(",")
     if name and name not in NAMES:
         raise SystemExit(f"There is no set {name!r}. Use one of {', '.join(NAMES)}.")
@@ -296,21 +298,21 @@ def chosen(only: str | None) -> list[tuple[str, Peer]]:
 
 
 def run(name: str, peer: Peer, quick: bool, limit: float) -> dict[str, Any]:
-    """What a contender reached, with what a reader needs to know of it."""
+    """Return the results of a program, with its version and the date."""
     found = process.apart(contend, (name, shrunk(peer) if quick else peer, quick), limit)
     about = {"kernel": peer.kernel, "version": adapters.version(peer.adapter), "most_rows": peer.most_rows}
     return about | {"date": common.machine(sets.SEED)["date"]} | found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run every pair in turn, and write after each."""
+    """Run every pair in turn, and write the results after each pair."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="SET[,PEER]", help="one set, or one pair")
     parser.add_argument("--missing", action="store_true", help="skip pairs that have a result")
     parser.add_argument("--list", action="store_true", help="show the pairs and their results")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each fit")
-    parser.add_argument("--fresh", action="store_true", help="drop the results that are there")
-    parser.add_argument("--quick", action="store_true", help="few generated rows")
+    parser.add_argument("--fresh", action="store_true", help="drop the existing results")
+    parser.add_argument("--quick", action="store_true", help="a few generated rows")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     file, machine = options.out / "peers.json", common.machine(sets.SEED)
@@ -328,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(
             f"{name}: best kernel method {judged['best_kernel_method']} ({judged['best_score']:.4f}); "
             f"{judged['second_best_kernel_method']}'s {judged['second_best_score']:.4f} is reached first by "
-            f"{judged['fastest_kernel_method']}; ahead of joker: {', '.join(judged['ahead_of_joker']) or 'no one'}"
+            f"{judged['fastest_kernel_method']}; ahead of joker: {', '.join(judged['ahead_of_joker']) or 'none'}"
         )
 
 

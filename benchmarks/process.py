@@ -1,4 +1,4 @@
-"""Work in a process of its own: with a limit of time, partial results, and a peak of memory that is its alone."""
+"""Run a function in its own process, with a time limit, partial results and its own memory peak."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-READING = 120.0  # seconds to start and to read data, at least
-GRACE = 5.0  # seconds to clear up
-Tell = Callable[[dict[str, Any]], None]
+READING = 120.0  # seconds, the shortest limit before the first message, in which the process reads its data
+GRACE = 5.0  # seconds to end after the last message
+Send = Callable[[dict[str, Any]], None]
 
 
 def resident(field: str) -> int | None:
-    """Bytes of resident memory, now (VmRSS) or at most (VmHWM); None where the system does not tell."""
+    """Return the bytes of resident memory, now (VmRSS) or at the peak (VmHWM); None where there is no /proc."""
     if not STATUS.is_file():
         return None
     found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ def resident(field: str) -> int | None:
 
 
 def forget_peak() -> int | None:
-    """Forget the peak so far where that is allowed, and return what the growth is to be counted from."""
+    """Reset the memory peak where that is allowed, and return the value to measure the growth from."""
     with suppress(OSError):
         CLEAR.write_text("5", encoding="utf-8")
         return resident("VmRSS")
@@ -33,16 +33,16 @@ def forget_peak() -> int | None:
 
 
 def growth(before: int | None) -> int | None:
-    """How much the peak lies above ``before``."""
+    """Return the difference of the memory peak and ``before``."""
     peak = resident("VmHWM")
     return None if before is None or peak is None else max(0, peak - before)
 
 
 def apart(work: Callable[..., None], arguments: tuple[Any, ...], limit: float) -> dict[str, Any]:
-    """Run ``work(tell, *arguments)`` elsewhere; what it tells is merged, the later over the earlier.
+    """Run ``work(send, *arguments)`` in a new process and merge what it sends; later values replace earlier ones.
 
-    ``done: True`` in what it tells is the end. Without it the result has ``did_not_finish_in_seconds`` or ``failed``.
-    The limit is for each stretch between two tellings; before the first one, in which data are read, it is longer.
+    The message ``done: True`` ends the run. Without it the result has ``did_not_finish_in_seconds`` or ``failed``. The
+    limit is for the time between two messages; before the first message, when data are read, it is at least READING.
     """
     spawn = multiprocessing.get_context("spawn")
     receiver, sender = spawn.Pipe(duplex=False)

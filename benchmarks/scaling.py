@@ -1,15 +1,15 @@
-"""How time and memory grow with rows, features, inputs and columns: slopes on logarithmic scales.
+"""Growth of time and memory with rows, features, inputs and columns: slopes on logarithmic scales.
 
     python benchmarks/scaling.py                    # under three minutes on two cores
     python benchmarks/scaling.py --device cuda      # up to ten million rows and a million features; under 90 s
-    python benchmarks/scaling.py --only n           # one axis; its figures replace the old ones
+    python benchmarks/scaling.py --only n           # one axis; its results replace the old ones
     python benchmarks/scaling.py --quick            # shows that it runs
 
-Rows are generated, the loss is the squared hinge, the kernel Gaussian, blocks have 512 rows. Against n the time is
-that of one epoch with its look at the gap, against the others that of a step (the median). Memory is the peak of what
-the card holds, the rows included, or the growth of resident memory on the CPU. The slope is that of a
-straight line through the logarithms of the upper half of the points: 1 is linear. What theory says holds where
-that term dominates: for small sizes something else does, and the slope is smaller.
+Rows are generated, the loss is the squared hinge, the kernel Gaussian, and blocks have 512 rows. Against n the time is
+that of one epoch with its evaluation of the gap; against the other axes it is the median time of a step. Memory is the
+peak of GPU memory, with the rows, or the growth of resident memory on the CPU. The slope is that of a straight line
+through the logarithms of the upper half of the points: 1 is linear. The theoretical slope holds where its term
+dominates; for small sizes other terms do, and the slope is smaller.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from joker.solvers import Settings
 
 SEED = 0
 BLOCK = 512
-WARM = 8  # steps until a captured one is replayed
+WARM = 8  # steps until a captured step is replayed
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Axis:
-    """What varies, what does not, and what theory says of the slopes."""
+    """The quantity that varies, the other sizes, and the theoretical slopes."""
 
     name: str
     what: str
@@ -60,12 +60,12 @@ class Axis:
     memory_slope: float
 
     def sizes(self) -> list[Size]:
-        """The problems of the axis."""
+        """Return the problems of the axis."""
         return [replace(self.base, **{self.name: value}) for value in self.values]
 
 
 def axes(device: str, quick: bool) -> list[Axis]:
-    """The four axes, in sizes that suit the device."""
+    """Return the four axes, with sizes for the device."""
     if quick:
         small = Size(n=2_000, m=64, d=8, t=1, steps=2)
         values = {"n": (1_000, 2_000, 4_000), "m": (32, 64, 128), "d": (8, 16, 32), "t": (1, 2, 4)}
@@ -98,7 +98,7 @@ def axes(device: str, quick: bool) -> list[Axis]:
 
 
 def lay(size: Size, device: str) -> Training:
-    """Generated rows, and a fit of them laid out."""
+    """Generate rows and prepare a fit."""
     draw = torch.Generator(device).manual_seed(SEED)
     x = torch.randn(size.n, size.d, generator=draw, device=device)
     y = torch.where(x[:, 0] * x[:, 1] + x[:, 2].sin() > 0, 1.0, -1.0)
@@ -120,7 +120,7 @@ def lay(size: Size, device: str) -> Training:
 
 
 def measure(size: Size, device: str) -> dict[str, Any]:
-    """Seconds and bytes of one problem."""
+    """Return seconds and bytes of one problem."""
     before = _start(device)
     training = lay(size, device)
     seconds = _epoch(training) if size.steps is None else _steps(training, size.steps)
@@ -128,32 +128,32 @@ def measure(size: Size, device: str) -> dict[str, Any]:
 
 
 def _epoch(training: Training) -> float:
-    """One epoch, and the look at its gap; the first steps, which set things up, are not counted."""
+    """Return the seconds of one epoch with its evaluation of the gap, without the first steps, which set things up."""
     descent = training.descent
     warm = min(WARM, descent.blocks.count - 1)
     for _ in range(warm):
         descent.step()
-    descent.tally.counts.sum().item()  # waits for the device
+    descent.statistics.counts.sum().item()  # waits for the device
     started = time.perf_counter()
     descent.run()
     return (time.perf_counter() - started) * descent.blocks.count / (descent.blocks.count - warm)
 
 
 def _steps(training: Training, steps: int) -> float:
-    """The median of some steps, after those that set things up."""
-    warm = WARM if training.descent.visits.replay else 2
+    """Return the median seconds of a step, without the first steps, which set things up."""
+    warm = WARM if training.descent.schedule.replay else 2
     times = []
     for number in range(steps + warm):
         started = time.perf_counter()
         training.descent.step()
-        training.descent.tally.counts.sum().item()  # waits for the device
+        training.descent.statistics.counts.sum().item()  # waits for the device
         if number >= warm:
             times.append(time.perf_counter() - started)
     return median(times)
 
 
 def _start(device: str) -> int | None:
-    gc.collect()  # what the last problem held, captured steps included
+    gc.collect()  # frees the last problem, with its captured steps
     if device != "cuda":
         return process.forget_peak()
     torch.cuda.empty_cache()
@@ -166,7 +166,7 @@ def _peak(device: str, before: int | None) -> int | None:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Least squares on logarithms, over the upper half of the points and two of them at least."""
+    """Return the slope of a least-squares line through logarithms, over the upper half of the points (at least two)."""
     upper = sorted(points)[len(points) // 2 if len(points) > 3 else 0 :]
     logs = [(math.log(a), math.log(max(b, 1e-12))) for a, b in upper]
     mean_a, mean_b = (sum(part) / len(logs) for part in zip(*logs, strict=True))
@@ -175,7 +175,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def run(axis: Axis, device: str) -> dict[str, Any]:
-    """All points of an axis, and their slopes."""
+    """Measure all points of an axis, and their slopes."""
     points = []
     for size in axis.sizes():
         points.append(measure(size, device))
@@ -196,7 +196,7 @@ def run(axis: Axis, device: str) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, fit slopes, and write the figures of this device beside those of the others."""
+    """Measure, fit slopes, and add the results of this device to the results file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", choices=("n", "m", "d", "t"), help="one axis")
@@ -207,11 +207,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     found = before.get(options.device, {}).get("axes", {}) if options.only else {}
     started = time.perf_counter()
-    measure(replace(axes(options.device, True)[0].base, n=1_000), options.device)  # wakes the device
+    measure(replace(axes(options.device, True)[0].base, n=1_000), options.device)  # starts the device
     for axis in axes(options.device, options.quick):
         if options.only in (None, axis.name):
             found[axis.name] = run(axis, options.device)
-    machine = common.machine(SEED) | common.card(options.device)
+    machine = common.machine(SEED) | common.gpu(options.device)
     entry = {"machine": machine, "axes": found, "seconds": round(time.perf_counter() - started, 1)}
     common.write_json(file, before | {options.device: entry})
 

@@ -1,4 +1,4 @@
-"""The data sets of the benchmarks, each cut once and scaled once, so that all contenders see the same rows."""
+"""The data sets of the benchmarks: each is split once and scaled once, so that all programs get the same rows."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set, what it is scored by, and how it is cut."""
+    """A data set, its metric, and how it is split."""
 
     name: str
-    source: str  # its name in the folder of data sets
+    source: str  # the name that joker.paper.datasets.load knows it by
     metric: str  # rmse, accuracy or auc
-    test: int | None = None  # rows to test; None: the official part
-    train: int | None = None  # rows to train; None: all others
-    positive: int | None = None  # this class against the rest
-    scaled: bool = True  # z-scores by the figures of the training part
+    test: int | None = None  # number of test rows; None: the official test part
+    train: int | None = None  # number of training rows; None: all other rows
+    positive: int | None = None  # the class that is +1, against all others
+    scaled: bool = True  # whether inputs are z-scored by mean and deviation of the training rows
 
     @property
     def regression(self) -> bool:
@@ -42,7 +42,7 @@ class Split:
     y_test: Array
 
     def first(self, rows: int) -> Split:
-        """The first training rows alone; they are in random order."""
+        """Return a split with the first training rows only; the rows are in random order."""
         return Split(self.x[:rows], self.y[:rows], self.x_test, self.y_test)
 
 
@@ -61,17 +61,16 @@ SETS = {
 
 
 def split(data: DataSet, quick: bool = False, seed: int = SEED) -> Split:
-    """Chunking a data set; ``quick`` gives few generated rows with its kind of targets."""
+    """Split a data set; ``quick`` returns a few generated rows with the same kind of targets."""
     if quick:
         return _generated(data, seed)
-    loader = common.loader()
-    x, y = loader.load(data.source)
+    x, y = common.arrays(data.source, "train" if data.test is None else "all")
     rows = np.random.default_rng(seed).permutation(len(x))
     if data.test is None:
         train = rows[: data.train]
-        parts = Split(x[train], y[train], *loader.load(data.source, "test"))
+        parts = Split(x[train], y[train], *common.arrays(data.source, "test"))
     else:
-        # Where the training rows are counted they come first, else the test rows do.
+        # If the number of training rows is given they come first, else the test rows do.
         cut = data.train or data.test
         first, second = rows[:cut], rows[cut : cut + data.test if data.train else None]
         train, test = (first, second) if data.train else (second, first)
@@ -80,7 +79,7 @@ def split(data: DataSet, quick: bool = False, seed: int = SEED) -> Split:
 
 
 def _finished(data: DataSet, parts: Split) -> Split:
-    """Scaled inputs in float32; -1 and 1, numbers with deviation 1, or the classes as they are."""
+    """Return scaled inputs in float32, and targets: -1 and 1, numbers with deviation 1, or unchanged classes."""
     x, y, x_test, y_test = parts.x, parts.y, parts.x_test, parts.y_test
     if data.scaled:
         mean, spread = x.mean(0), x.std(0)
@@ -104,11 +103,11 @@ def _generated(data: DataSet, seed: int) -> Split:
     return Split(x[:QUICK_ROWS], y[:QUICK_ROWS], x[QUICK_ROWS:], y[QUICK_ROWS:])
 
 
-def score(data: DataSet, y: Array, found: Array, f: Array | None = None) -> dict[str, float]:
-    """The scores of predictions, and of f where they are classes of two: that of the set's metric is among them."""
+def score(data: DataSet, y: Array, predicted: Array, f: Array | None = None) -> dict[str, float]:
+    """Return RMSE or accuracy of predictions, and the AUC of the decision values ``f`` where that is the metric."""
     if data.regression:
-        return {"rmse": round(float(np.sqrt(np.mean((found - y) ** 2))), 5)}
-    scores = {"accuracy": round(float(np.mean(found == y)), 5)}
+        return {"rmse": round(float(np.sqrt(np.mean((predicted - y) ** 2))), 5)}
+    scores = {"accuracy": round(float(np.mean(predicted == y)), 5)}
     if f is not None and data.metric == "auc":
         from sklearn.metrics import roc_auc_score
 
@@ -117,5 +116,5 @@ def score(data: DataSet, y: Array, found: Array, f: Array | None = None) -> dict
 
 
 def better(metric: str, one: float, other: float) -> bool:
-    """Whether a score beats another."""
+    """Return whether a score is better than another."""
     return one < other if metric == "rmse" else one > other

@@ -1,17 +1,18 @@
-"""One block step on a CUDA card: milliseconds, share of the floor, peak memory, synchronisations.
+"""One block step on a CUDA GPU: milliseconds, ratio to a lower bound, peak memory, synchronisations.
 
     python benchmarks/step.py                       # about two minutes on an H200
-    python benchmarks/step.py --only exact          # the cases whose name has the word
-    python benchmarks/step.py --out DIR             # where results go, beside this script by default
+    python benchmarks/step.py --only exact          # the cases whose name contains the word
+    python benchmarks/step.py --out DIR             # folder of the results; by default benchmarks/results
 
-Rows are generated: the time of a step depends on their shape, and on their content only through the number of
-products that a block solve takes, which is printed. The floor is what a step cannot do without, measured in the
-same run with plain torch calls: XW, the cosine, K_BB (in tf32 for a mixed step, else in float32), Ψθ and Ψᵀs. It can be
-beaten, as XW and the cosine are one kernel here. Times are medians of device events over batches of steps, after
-the captured graph has been replayed a few times. Synchronisations are those that torch's debug mode reports.
+Rows are generated: the time of a step depends on their shape, and on their values only through the number of
+matrix-vector products of a block solve, which is printed. The floor is the time of the operations that every step
+needs, measured in the same run with plain torch calls: XW, the cosine, K_BB (in tf32 for a mixed step, else in
+float32), Ψθ and Ψᵀs. A step can be faster than the floor, because joker computes XW and the cosine in one kernel. Times
+are medians of device events over batches of steps, after the captured graph has been replayed a few times.
+Synchronisations are those that torch's debug mode reports.
 
-A block is made ready (features and K_BB, on a second stream) while the one before it is solved, where memory has room
-for both and it pays; "alone" is without that.
+While a block is solved, features and K_BB of the next block are computed on a second stream, where the memory budget
+allows both and it is faster. The cases named "alone" do not overlap.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ CLASSIFICATION = ("hinge", "squared_hinge", "logistic")
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table."""
+    """One row of the table."""
 
     name: str
     loss: str
@@ -57,11 +58,11 @@ class Case:
     mixed: bool = True
     momentum: bool = False
     host: bool = False
-    alone: bool = False  # no block is made ready while another is solved
+    alone: bool = False  # the next block is not prepared while a block is solved
     memory: str = "4GB"
 
     def rows(self) -> tuple[Tensor, Tensor]:
-        """Generated inputs, on the card or the host, and targets."""
+        """Generate inputs, on the GPU or in host memory, and targets."""
         place = torch.device("cpu") if self.host else CUDA
         draw = torch.Generator(place).manual_seed(SEED)
         x = torch.empty(self.n, self.d, device=place)
@@ -71,7 +72,7 @@ class Case:
         return x, y.sign() if self.loss in CLASSIFICATION else y
 
     def descent(self) -> Descent:
-        """The descent whose steps are timed."""
+        """Build the descent whose steps are timed."""
         x, y = self.rows()
         lam = 1 / 32 if self.t == 1 else [2.0 ** (k - 7) for k in range(self.t)]
         solve = prepare(
@@ -88,12 +89,12 @@ class Case:
             settings=Settings(block_size=self.b, momentum=self.momentum, seed=SEED),
         ).descent
         if self.alone:
-            solve.state.part(replace(solve.state.how, ahead=False))
+            solve.state.use(replace(solve.state.chunking, ahead=False))
         return solve
 
 
 def cases() -> list[Case]:
-    """The table."""
+    """Return the rows of the table."""
     mixed = [Case(f"{loss}, mixed", loss, 0.7) for loss in ("squared", "huber", "squared_hinge", "hinge")]
     plain = [Case(f"{case.loss}, float32", case.loss, 1.7, mixed=False) for case in mixed]
     return [
@@ -113,15 +114,15 @@ def cases() -> list[Case]:
         Case("exact gaussian", "squared", 5.0, b=2_048, m=None, d=90, n=463_715),
         Case("exact laplacian", "squared", 12.0, b=2_048, m=None, d=90, n=463_715, kernel="laplacian"),
         Case("structured", "squared_hinge", 3.0, m=200_000, d=3_072, t=10, n=20_000, features="structured"),
-        Case("8.8 M rows on the card", "squared_hinge", 0.7, n=8_800_000),
-        Case("8.8 M rows on the host", "squared_hinge", 0.8, n=8_800_000, host=True),
-        Case("8.8 M rows on the card, alone", "squared_hinge", 0.7, n=8_800_000, alone=True),
-        Case("8.8 M rows on the host, alone", "squared_hinge", 0.8, n=8_800_000, host=True, alone=True),
+        Case("8.8 M rows on the GPU", "squared_hinge", 0.7, n=8_800_000),
+        Case("8.8 M rows in host memory", "squared_hinge", 0.8, n=8_800_000, host=True),
+        Case("8.8 M rows on the GPU, alone", "squared_hinge", 0.7, n=8_800_000, alone=True),
+        Case("8.8 M rows in host memory, alone", "squared_hinge", 0.8, n=8_800_000, host=True, alone=True),
     ]
 
 
 def milliseconds(run: Callable[[], object], batch: int = BATCH) -> float:
-    """The median time of a call, by device events around batches."""
+    """Return the median time of a call, by device events around batches."""
     times = []
     for _ in range(BATCHES):
         start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -135,7 +136,7 @@ def milliseconds(run: Callable[[], object], batch: int = BATCH) -> float:
 
 
 def synchronisations(run: Callable[[], object], calls: int = 20) -> int:
-    """How often the host waits for the card in some calls."""
+    """Return the number of times that the CPU waits for the GPU in ``calls`` calls."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
@@ -146,7 +147,7 @@ def synchronisations(run: Callable[[], object], calls: int = 20) -> int:
 
 
 def floor(case: Case) -> float | None:
-    """What XW, cos, K_BB, Ψθ and Ψᵀs take with plain torch, in milliseconds; None where a step is not made of them."""
+    """Return the milliseconds of XW, cos, K_BB, Ψθ and Ψᵀs in plain torch; None where a step has other operations."""
     if case.m is None or case.features == "structured":
         return None
     x, W = torch.randn(case.b, case.d, device=CUDA), torch.randn(case.d, case.m, device=CUDA)
@@ -162,7 +163,7 @@ def floor(case: Case) -> float | None:
 
 def measure(case: Case) -> dict[str, Any]:
     """Time the steps of one case."""
-    torch._C._cuda_clearCublasWorkspaces()  # what a case before this one has left
+    torch._C._cuda_clearCublasWorkspaces()  # frees the workspaces of earlier cases
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     descent = case.descent()
@@ -179,8 +180,8 @@ def measure(case: Case) -> dict[str, Any]:
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "peak_bytes_without_x": torch.cuda.max_memory_allocated() - inputs,
         "synchronisations": synchronisations(descent.step),
-        "products_per_column": round(descent.tally.products / descent.steps / case.t, 1),
-        "outcomes": {outcome.name: count for outcome, count in descent.tally.outcomes.items()},
+        "products_per_column": round(descent.statistics.products / descent.steps / case.t, 1),
+        "outcomes": {outcome.name: count for outcome, count in descent.statistics.outcomes.items()},
         "first_steps_seconds": round(warm, 2),
     }
     del descent
@@ -190,7 +191,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def predict() -> dict[str, Any]:
-    """1,000,000 rows through 100,000 features."""
+    """Time a prediction of 1,000,000 rows with 100,000 features."""
     descent = Case("predict", "squared", 400.0, n=1_000_000).descent()
     machine = FeatureMachine(descent.state.features, torch.randn_like(descent.state.image))
     x = descent.state.x[slice(None)]
@@ -201,7 +202,7 @@ def predict() -> dict[str, Any]:
 
 
 def line(name: str, result: dict[str, Any]) -> str:
-    """One line for a reader."""
+    """Format a result as one line."""
     share = f"{result['of_floor']:.2f} x floor" if "of_floor" in result else ""
     verdict = "" if result["ms"] <= result["limit_ms"] else "ABOVE"
     syncs, peak = result.get("synchronisations", "-"), result["peak_bytes"] / 1e9
@@ -212,13 +213,13 @@ def line(name: str, result: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the cases and write what they took."""
+    """Run the cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="run the cases whose name has this word")
+    parser.add_argument("--only", default="", help="run the cases whose name contains this text")
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
-        raise SystemExit("This benchmark needs a CUDA card; torch sees none.")
+        raise SystemExit("This benchmark needs a CUDA GPU; torch finds none.")
     results: dict[str, Any] = {}
     for case in cases():
         if options.only in case.name:
@@ -227,8 +228,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.only in "predict":
         results["predict"] = predict()
         print(line("predict", results["predict"]), flush=True)
-    card = {"card": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-    common.write_json(options.out / "step.json", {"machine": common.machine(SEED) | card, "cases": results})
+    machine = common.machine(SEED) | common.gpu("cuda")
+    common.write_json(options.out / "step.json", {"machine": machine, "cases": results})
 
 
 if __name__ == "__main__":

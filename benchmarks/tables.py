@@ -1,4 +1,4 @@
-"""Results files as tables in Markdown: a function for each file, no figure of which is written by hand."""
+"""Results files as tables in Markdown: one function for each file; no number is written by hand."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from cells import memory, seconds, settings, table
 
 Results = dict[str, Any]
-TO_REACH = "0.001"  # the relative distance to the optimum that block solvers are compared at
+TO_REACH = "0.001"  # the relative distance to the optimum at which block solvers are compared
 EPOCHS = (1, 3, 5)
 
 
 def peers(results: Results) -> Iterator[str]:
-    """Every set: who reached what, and the verdict."""
+    """The results of each set, and the verdict."""
     for name, entry in results["sets"].items():
         metric = entry["metric"]
         yield f"### {name} ({metric})"
@@ -29,7 +29,7 @@ def peers(results: Results) -> Iterator[str]:
         for found in entry["peers"].values()
         if found.get("curve")
     )
-    yield f"Versions: {', '.join(dict.fromkeys(used))}. Each fit had {results['limit_seconds']:g} s."
+    yield f"Versions: {', '.join(dict.fromkeys(used))}. The time limit of a fit was {results['limit_seconds']:g} s."
 
 
 def _peer(name: str, metric: str, found: Results) -> list[object]:
@@ -43,7 +43,7 @@ def _peer(name: str, metric: str, found: Results) -> list[object]:
     elif "failed" in found:
         note = f"failed: {found['failed']}"
     elif found.get("most_rows") and found.get("rows") == found["most_rows"]:
-        note = "more rows need too much time or memory"
+        note = "too much time or memory with more rows"
     kind = "yes" if found["kernel"] else "no"
     if not found.get("curve"):
         return [name, kind, None, None, None, None, None, None, note]
@@ -63,11 +63,11 @@ def _peer(name: str, metric: str, found: Results) -> list[object]:
 
 def _verdict(metric: str, judged: Results) -> str:
     race = ", ".join(f"{peer} {seconds(value)}" for peer, value in judged["seconds_to_second_best"].items())
-    ahead = ", ".join(judged["ahead_of_joker"]) or "no one"
+    ahead = ", ".join(judged["ahead_of_joker"]) or "none"
     return (
-        f"Best kernel method: **{judged['best_kernel_method']}** ({judged['best_score']:.4f}). Seconds to the "
+        f"Best kernel method: **{judged['best_kernel_method']}** ({judged['best_score']:.4f}). Seconds to reach the "
         f"{judged['second_best_score']:.4f} of {judged['second_best_kernel_method']}: {race}. "
-        f"Ahead of joker in {metric}: {ahead}."
+        f"Programs with a better {metric} than joker: {ahead}."
     )
 
 
@@ -88,7 +88,7 @@ def cpu_peers(results: Results) -> Iterator[str]:
 
 
 def higgs_gap(results: Results) -> Iterator[str]:
-    """Variants in order of their AUC."""
+    """Variants, ordered by AUC."""
     found = sorted(results["variants"].items(), key=lambda item: -item[1]["auc"])
     rows = [
         [
@@ -103,11 +103,11 @@ def higgs_gap(results: Results) -> Iterator[str]:
         for name, v in found
     ]
     yield table(("inputs and model", "AUC", "share of the gap", "time", "inputs", "σ", "λ"), rows)
-    yield f"{results['train']:,} rows to train, {results['test']:,} to test. Best kernel: {results['best_kernel']}."
+    yield f"{results['train']:,} training rows, {results['test']:,} test rows. Best kernel: {results['best_kernel']}."
 
 
 def paper_gpu(results: Results) -> Iterator[str]:
-    """Runs by the paper's settings, beside the paper's own row."""
+    """Runs with the paper's settings, and the values of the paper."""
     rows = []
     for case in results["runs"].values():
         theirs, published = case["paper"], "" if case["generated"] else settings(case["paper"]["scores"])
@@ -128,12 +128,12 @@ def paper_gpu(results: Results) -> Iterator[str]:
         )
     paper = ("paper: scores", "paper: time", "paper: memory")
     yield table(
-        ("set, model, protocol", "rows", "steps", "scores", "time", "memory", *paper, "inside its limits"), rows
+        ("set, model, protocol", "rows", "steps", "scores", "time", "memory", *paper, "within its limits"), rows
     )
 
 
 def gpu_real(results: Results) -> Iterator[str]:
-    """Whole fits on a card."""
+    """Whole fits on a GPU."""
     rows = [
         [
             name,
@@ -147,14 +147,14 @@ def gpu_real(results: Results) -> Iterator[str]:
         ]
         for name, found in results["cases"].items()
     ]
-    yield table(("problem", "score", "to reach", "fit", "allowed", "memory", "settings", "reached"), rows)
+    yield table(("problem", "score", "target", "fit", "time limit", "memory", "settings", "reached"), rows)
 
 
 def step(results: Results) -> Iterator[str]:
-    """Single steps on a card."""
+    """Single steps on a GPU."""
     rows = [
         [
-            name,
+            case_name(name),
             found["ms"],
             found["limit_ms"],
             found.get("of_floor"),
@@ -163,7 +163,12 @@ def step(results: Results) -> Iterator[str]:
         ]
         for name, found in results["cases"].items()
     ]
-    yield table(("step", "ms", "allowed ms", "times the floor", "memory", "synchronisations"), rows)
+    yield table(("step", "ms", "limit in ms", "ratio to the floor", "memory", "synchronisations"), rows)
+
+
+def case_name(name: str) -> str:
+    """The name of a case of the step benchmark; results of earlier runs have other words for GPU and host memory."""
+    return name.replace("on the card", "on the GPU").replace("on the host", "in host memory")
 
 
 def tuning(results: Results) -> Iterator[str]:
@@ -181,7 +186,7 @@ def tuning(results: Results) -> Iterator[str]:
         for run in (runs.values() if isinstance(runs, dict) else runs)
         for way in run["ways"]
     ]
-    yield table(("set", "way", "test", "chosen", "seconds", "of the CPU"), rows)
+    yield table(("set", "way", "test", "chosen", "seconds", "CPU seconds"), rows)
 
 
 def out_of_core(results: Results) -> Iterator[str]:
@@ -199,7 +204,7 @@ def out_of_core(results: Results) -> Iterator[str]:
     yield table(("step", "seconds", "growth of memory", "accuracy"), rows)
     yield (
         f"{problem['rows']:,} × {problem['inputs']} generated rows, m = {problem['features']:,}, budget "
-        f"{problem['memory']}: {'inside' if results['inside_budget'] else 'above'} it; from the disk it takes "
+        f"{problem['memory']}: {'within' if results['inside_budget'] else 'above'} the budget; from the disk it takes "
         f"{results['ratio']:.2f} times as long as from memory."
     )
 
@@ -219,7 +224,7 @@ def path(results: Results) -> Iterator[str]:
         for device, entry in results.items()
         for loss, f in entry["losses"].items()
     ]
-    yield table(("device", "loss", "ms, 15 λ", "ms, one", "ratio", "to the dearest λ", "rows"), rows)
+    yield table(("device", "loss", "ms, 15 λ", "ms, one λ", "ratio", "ratio to the slowest λ", "rows"), rows)
 
 
 def averaging(results: Results) -> Iterator[str]:
@@ -236,7 +241,7 @@ def averaging(results: Results) -> Iterator[str]:
 
 
 def block_solver(results: Results) -> Iterator[str]:
-    """Products with the kernel matrix of a block, ours against the published algorithm with its errors mended."""
+    """Matrix-vector products of a block solve, compared with the corrected published algorithm."""
     kinds = dict.fromkeys(case["kernel"] for case in results["cases"])
     losses = dict.fromkeys(case["loss"] for case in results["cases"])
     rows = []
@@ -244,12 +249,13 @@ def block_solver(results: Results) -> Iterator[str]:
         cases = [case for case in results["cases"] if case["loss"] == loss]
         ours, theirs = ([case[who]["reached"].get(TO_REACH) for case in cases] for who in ("joker", "twin"))
         rows.append([loss, _middle(ours), _middle(theirs), f"{fewer(cases)} of {len(cases)}"])
-    yield f"Products to a relative distance of {TO_REACH}, medians over {', '.join(kinds)} kernels and values of c:"
-    yield table(("loss", "joker", "published, mended", "joker needs fewer in"), rows)
+    what = f"Matrix-vector products to a relative distance of {TO_REACH}"
+    yield f"{what}, medians over {', '.join(kinds)} kernels and values of c:"
+    yield table(("loss", "joker", "published, corrected", "joker needs fewer in"), rows)
 
 
 def fewer(cases: Sequence[Results]) -> int:
-    """In how many cases joker's block solver needs fewer products, or arrives alone."""
+    """Return the number of cases in which joker needs fewer products, or only joker converges."""
     pairs = [(case["joker"]["reached"].get(TO_REACH), case["twin"]["reached"].get(TO_REACH)) for case in cases]
     return sum(ours is not None and (theirs is None or ours < theirs) for ours, theirs in pairs)
 
@@ -276,8 +282,8 @@ def ablations(results: Results) -> Iterator[str]:
             for axis, found in entry["axes"].items()
             for name, curves in found["choices"].items()
         ]
-        yield f"Errors on the test part after {', '.join(map(str, EPOCHS))} epochs:"
-        yield table(("choice", "value", *bases, "time of all", "error ratio at equal time"), rows)
+        yield f"Errors on the test rows after {', '.join(map(str, EPOCHS))} epochs:"
+        yield table(("choice", "value", *bases, "total time", "error ratio at equal time"), rows)
 
 
 def _choice(axis: str, name: str, curves: Results, verdict: Results, bases: Sequence[str]) -> list[object]:
@@ -301,12 +307,12 @@ def scaling(results: Results) -> Iterator[str]:
                 [device, f"{name}: {axis['what']}", span, *slopes, seconds(last["seconds"]), memory(last["peak_bytes"])]
             )
     yield table(
-        ("device", "axis", "from, to", "slope of time", "of memory", "time at the end", "memory at the end"), rows
+        ("device", "axis", "range", "slope of time", "slope of memory", "time, largest", "memory, largest"), rows
     )
 
 
 def figures(results: Results) -> Iterator[str]:
-    """What the pictures show at their ends."""
+    """The last points of the plots."""
     rows = [
         [name, model, found["metric"], f"{points[-1][1]:.4f}", seconds(points[-1][0])]
         for name, found in results["problems"].items()

@@ -1,14 +1,14 @@
-"""What tuning is worth: `joker.tune` against the median bandwidth, in test scores and in seconds.
+"""`joker.tune` against the median bandwidth: test scores and seconds.
 
     python benchmarks/tuning.py            # some minutes on two cores
-    python benchmarks/tuning.py --plot     # draw again from the results that are there
+    python benchmarks/tuning.py --plot     # draw again from the existing results
 
 covtype (class 2 against the rest; 50,000 rows to train, 12,500 to test), kin40k (90/10) and higgs33k (80/20), with
-z-scores by the training part's figures. Every machine has the settings of `KernelClassifier()` or `KernelRidge()`:
-five epochs with the kernel itself, but 4,000 random features for the Laplacian kernel on covtype. The median
-bandwidth gets a path of five λ, 10 to 10⁻³, of which the best on a tenth of 10,000 rows is fitted on all rows, with
-each of the kernels that `joker.tune` tries. `joker.tune` chooses kernel, bandwidth and λ, and fits on all rows too.
-Seconds are those of the clock and of the CPU; the latter are the ones to compare where other programs run beside it.
+z-scores by mean and deviation of the training rows. Every machine has the settings of `KernelClassifier()` or
+`KernelRidge()`: five epochs with the exact kernel, but 4,000 random features for the Laplacian kernel on covtype. With
+the median bandwidth, each kernel that `joker.tune` tries gets a path of five λ, 10 to 10⁻³; the best λ on a tenth of
+10,000 rows is then fitted on all rows. `joker.tune` chooses kernel, bandwidth and λ, and also fits on all rows. Seconds
+are wall time and CPU time; compare CPU time where other programs run on the same machine.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ import joker
 SEED = 0
 LAMS = [10.0, 1.0, 0.1, 0.01, 0.001]
 KERNELS = ("gaussian", "matern12", "laplacian")
-PATH_ROWS = 10_000  # on which the λ of the median bandwidth is chosen
+PATH_ROWS = 10_000  # rows on which λ is chosen for the median bandwidth
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set, and how it is cut."""
+    """A data set, and how it is split."""
 
     name: str
     rows: int
@@ -49,15 +49,15 @@ class DataSet:
 
     @property
     def metric(self) -> str:
-        """What the test part is scored by."""
+        """The metric of the test rows."""
         return "rmse" if self.regression else "accuracy"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run."""
+    """The size of a run."""
 
-    rows: int | None = None  # fewer rows than a data set names
+    rows: int | None = None  # in place of the number of rows of a data set
     features: int | str = "auto"
     generated: bool = False
 
@@ -72,7 +72,7 @@ FULL, QUICK = Plan(), Plan(rows=600, features=64, generated=True)
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows in float32, z-scored by the figures of the training part."""
+    """Training and test rows in float32, z-scored by mean and deviation of the training rows."""
 
     x: Array  # (n, d)
     y: Array  # (n,)
@@ -81,7 +81,7 @@ class Split:
 
 
 def split(data: DataSet, plan: Plan) -> Split:
-    """Draw the rows and cut them; targets of a regression are z-scored as well."""
+    """Draw and split the rows; targets of a regression are z-scored too."""
     n = min(plan.rows or data.rows, data.rows)
     task = common.REGRESSION if data.regression else common.CLASSIFICATION
     x, y = common.generated(task, n, SEED) if plan.generated else common.load(data.name)
@@ -93,7 +93,7 @@ def split(data: DataSet, plan: Plan) -> Split:
 
 
 def scores(data: DataSet, parts: Split, model: Any) -> dict[str, float]:
-    """How a model does on the test part."""
+    """Return the scores of a model on the test rows."""
     if data.regression:
         return {"rmse": round(float(np.sqrt(np.mean((model.predict(parts.x_test) - parts.y_test) ** 2))), 5)}
     f = model.decision_function(parts.x_test)
@@ -102,7 +102,7 @@ def scores(data: DataSet, parts: Split, model: Any) -> dict[str, float]:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """What a piece of work gives, and what it takes."""
+    """Return the result of ``work``, and its wall and CPU seconds."""
     started, begun = time.perf_counter(), time.process_time()
     done = work()
     spent = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - begun}
@@ -110,14 +110,14 @@ def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
 
 
 def with_median(base: Any, kernel: str, parts: Split) -> Any:
-    """The median bandwidth: λ chosen on some of the rows, then fitted on all."""
+    """Choose λ on a part of the rows with the median bandwidth, then fit on all rows."""
     path = clone(base).set_params(kernel=kernel, bandwidth="median", lam=LAMS)
     path.fit(parts.x[:PATH_ROWS], parts.y[:PATH_ROWS])
     return clone(base).set_params(kernel=kernel, bandwidth="median", lam=path.lam_).fit(parts.x, parts.y)
 
 
 def run(data: DataSet, parts: Split, plan: Plan) -> dict[str, Any]:
-    """Every way of choosing, on one data set."""
+    """Run every way of choosing on one data set."""
     kind = joker.KernelRidge if data.regression else joker.KernelClassifier
     base = kind(n_features=plan.features, random_state=SEED)
     ways = []
@@ -143,21 +143,21 @@ def run(data: DataSet, parts: Split, plan: Plan) -> dict[str, Any]:
 
 
 def settings(model: Any) -> dict[str, Any]:
-    """What was chosen; where each input has its own bandwidth, that of the one that counts most, and the widest."""
-    widths = {"widest": rounded(float(np.max(model.bandwidth_)))} if np.ndim(model.bandwidth_) else {}
-    narrowest = float(np.min(model.bandwidth_))
-    return {"kernel": model.kernel, "bandwidth": rounded(narrowest), **widths, "lam": rounded(model.lam_)}
+    """Return the chosen settings; where each input has its own bandwidth, the smallest and the largest ("widest")."""
+    largest = {"widest": rounded(float(np.max(model.bandwidth_)))} if np.ndim(model.bandwidth_) else {}
+    smallest = float(np.min(model.bandwidth_))
+    return {"kernel": model.kernel, "bandwidth": rounded(smallest), **largest, "lam": rounded(model.lam_)}
 
 
 def rounded(value: Any) -> Any:
-    """Numbers to four digits, also those of an entry of a table."""
+    """Round numbers to four digits, also inside a dictionary."""
     if isinstance(value, dict):
         return {name: rounded(part) for name, part in value.items()}
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def run_all(plan: Plan, names: Sequence[str], path: Path) -> None:
-    """Run the data sets named; each is written as soon as it is done, beside what the file has of the others."""
+    """Run the selected data sets; each result is added to the file as soon as it is complete."""
     for data in SETS:
         if data.name in names:
             found = {"set": data.name, "machine": common.machine(SEED), **run(data, split(data, plan), plan)}
@@ -169,13 +169,13 @@ def run_all(plan: Plan, names: Sequence[str], path: Path) -> None:
 
 
 def show(data: DataSet, way: dict[str, Any]) -> None:
-    """Print what one way has come to."""
+    """Print the result of one way."""
     chosen = f"{way['kernel']}, σ {way['bandwidth']:g}, λ {way['lam']:g}"
     print(f"{data.name:10}{way['way']:20}{data.metric} {way[data.metric]:.4f}   {chosen}", flush=True)
 
 
 def show_summary(results: dict[str, Any]) -> None:
-    """Print one line a way."""
+    """Print one line per way."""
     print(f"\n{'':10}{'':20}{'test':>10}{'':10}{'CPU s':>9}{'seconds':>9}")
     for run in results["runs"]:
         for way in run["ways"]:
@@ -186,7 +186,7 @@ def show_summary(results: dict[str, Any]) -> None:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """One panel a data set: the held-out loss of every bandwidth tried, with its best λ, by stage."""
+    """Draw the held-out loss of every bandwidth with its best λ, by stage, one panel per data set."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -221,7 +221,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 
 def curves(run: dict[str, Any]) -> dict[tuple[int, int, str], list[tuple[float, float]]]:
-    """The share of the median and the loss of each candidate, for each stage and kernel, with inputs weighted alike."""
+    """Return bandwidth / median and loss of each candidate with equal input weights, for each stage and kernel."""
     best: dict[tuple[int, int, str, float], float] = {}
     for trial in (trial for trial in run["trials"] if not trial.get("relevance")):  # others have another median
         key = (trial["stage"], trial["rows"], trial["kernel"], trial["bandwidth"])
@@ -235,10 +235,10 @@ def curves(run: dict[str, Any]) -> dict[tuple[int, int, str], list[tuple[float, 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run, write, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a small run on generated data, to show that it works")
-    parser.add_argument("--plot", action="store_true", help="print and draw the results that are there")
+    parser.add_argument("--quick", action="store_true", help="a small run on generated data, which shows that it works")
+    parser.add_argument("--plot", action="store_true", help="print and draw the existing results")
     names = [data.name for data in SETS]
-    parser.add_argument("--sets", nargs="+", choices=names, default=names, help="data sets; others stay in the file")
+    parser.add_argument("--sets", nargs="+", choices=names, default=names, help="data sets to run; others keep results")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of torch")
     parser.add_argument("--out", type=Path, default=common.RESULTS, help="folder of the results")
     options = parser.parse_args(arguments)

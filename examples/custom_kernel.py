@@ -1,11 +1,11 @@
-"""A kernel of your own, with random features for free.
+"""A kernel of your own, with random features.
 
-The rational quadratic kernel mixes Gaussians of many widths. With k degrees of freedom it is
+The rational quadratic kernel is a mixture of Gaussian kernels with many bandwidths. With k degrees of freedom it is
 
     k(x, z) = (1 + r²/k)^(−k/2) = E exp(−τ² r²/2)    with r = ‖x − z‖/σ and τ² = χ²ₖ / k
 
-so all it takes is the profile as a function of r², and a draw of τ. Many widths in one kernel forgive a bandwidth
-that is not right.
+so you write only the profile as a function of r², and a draw of τ. A mixture of many bandwidths is less sensitive to
+the choice of the bandwidth.
 
 python examples/custom_kernel.py [--quick]
 """
@@ -24,7 +24,7 @@ rng = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class RationalQuadratic(kernels.Radial):
-    """A mixture of Gaussian kernels; the fewer degrees of freedom, the more widths."""
+    """A mixture of Gaussian kernels; fewer degrees of freedom mix a wider range of bandwidths."""
 
     dof: int = 1
 
@@ -37,14 +37,14 @@ class RationalQuadratic(kernels.Radial):
 
 kernel = RationalQuadratic(dof=1)
 
-# Do the draw and the profile belong together? The mean over many features is the kernel.
+# Check that the draw matches the profile: with many features, ψ(x)·ψ(z) is close to the kernel.
 x = torch.rand(50, 2)
 psi = features.draw(kernel, "fourier", d=2, m=20_000, seed=0)(x)
 print(f"kernel against 20,000 features: off by {(psi @ psi.T - kernel(x, x)).abs().max():.3f} at most")
 
 
 def sample(n):
-    """Six inputs: smooth in some, with a corner in the third."""
+    """Draw rows of six inputs; the target is smooth in some of them and has a corner in the third."""
     X = rng.uniform(0, 1, (n, 6))
     y = np.sin(6 * X[:, 0] * X[:, 1]) + 3 * np.abs(X[:, 2] - 0.5) + X[:, 3]
     return X, y + 0.1 * rng.normal(size=n)
@@ -57,9 +57,9 @@ def error(kernel, bandwidth):
 
 X, y = sample(n)
 X_test, y_test = sample(5_000)
-widths = [0.1, 0.2, 0.4, 0.8]
-print(f"RMSE (the noise is 0.1) with bandwidth{''.join(f'{width:8}' for width in widths)}   worst / best")
+bandwidths = [0.1, 0.2, 0.4, 0.8]
+print(f"RMSE (the noise is 0.1) with bandwidth{''.join(f'{sigma:8}' for sigma in bandwidths)}   worst / best")
 for one in (kernels.Gaussian(), kernel):
-    errors = [error(one, width) for width in widths]
+    errors = [error(one, sigma) for sigma in bandwidths]
     spread = max(errors) / min(errors)
     print(f"  {type(one).__name__:35} {''.join(f'{e:8.3f}' for e in errors)}   {spread:12.1f}")

@@ -1,10 +1,10 @@
-"""A loss of your own: too little costs four times as much as too much.
+"""A loss of your own: an error below the target costs four times as much as an error above it.
 
 A shop that orders one unit too few loses a customer; one unit too many costs a day of storage. The loss is
 
     w(u) u²/2    with u = y − f, and w(u) = 4 where u > 0, else 1
 
-and its convex conjugate, which is what joker asks for, a²/2w(a). docs/adding-a-loss.md explains the parts.
+and its convex conjugate, which joker needs, is a²/2w(a). docs/adding-a-loss.md explains the methods.
 
 python examples/custom_loss.py [--quick]
 """
@@ -45,7 +45,7 @@ class Lopsided(RegressionLoss):
 
 
 def demand(n):
-    """Sales over a week of seven days, more spread towards its end."""
+    """Draw sales over a week of seven days; their deviation grows towards its end."""
     day = rng.uniform(0, 7, (n, 1))
     return day, 20 + 5 * np.sin(day[:, 0]) + (1 + 0.3 * day[:, 0]) * rng.normal(size=n)
 
@@ -64,5 +64,5 @@ for name, model in [
     order = model.fit(X, y).predict(X_test)
     print(
         f"{name:14} cost {cost(y_test, order):.3f}   sold out {np.mean(y_test > order):.1%} of the time   "
-        f"(at most {model.gap_:.1e} of the objective from the best)"
+        f"(at most {model.gap_:.1e} of the objective above the optimum)"
     )

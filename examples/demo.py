@@ -1,12 +1,13 @@
-"""Two problems that need a kernel, 100,000 rows each: a linear model, scikit-learn's kernel model, and joker.
+"""Two problems that need a kernel, with 100,000 rows each: a linear model, a kernel model of scikit-learn, and joker.
 
-    make demo                             # a table, and two pictures in demo/
+    make demo                             # a table, and two plots in demo/
     python examples/demo.py --quick       # the same in seconds, on few rows
-    python examples/demo.py --results     # writes benchmarks/results/demo.json and the table of the README too
+    python examples/demo.py --results     # also writes benchmarks/results/demo.json and the table of the README
     python examples/demo.py --readme      # writes the table of the README from benchmarks/results/demo.json
 
-scikit-learn's kernel models take memory with the square of the rows, so they get a part of them. Each model is fitted
-in a process of its own: seconds are those of ``fit``, and memory is what the peak of that process grows by.
+Memory or time of scikit-learn's kernel models grows with the square of the number of rows, so they get a part of the
+rows. Each model is fitted in its own process: seconds are those of ``fit``, and memory is the growth of the peak
+resident memory of that process.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ RESULTS = ROOT / "benchmarks" / "results" / "demo.json"
 MARKS = "<!-- the table of examples/demo.py -->", "<!-- end of the table -->"
 SEED = 0
 TEST_ROWS = 20_000
-HALF_WIDTH = 3.0  # of the square that the pictures show
-SIDE = 120  # points along it
+HALF_WIDTH = 3.0  # of the square that the plots show
+SIDE = 120  # points along a side of the square
 
 
 # The problems
 
 
 def spirals(n: int, seed: int) -> tuple[Any, Any]:
-    """Two arms that wind around each other and turn with a third input; one label in twenty is wrong."""
+    """Draw two spiral arms that rotate with a third input; one label in twenty is wrong."""
     rng = np.random.default_rng(seed)
     X = _inputs(n, rng)
     angle, radius = np.arctan2(X[:, 1], X[:, 0]), np.hypot(X[:, 0], X[:, 1])
@@ -46,7 +47,7 @@ def spirals(n: int, seed: int) -> tuple[Any, Any]:
 
 
 def waves(n: int, seed: int) -> tuple[Any, Any]:
-    """Hills and valleys that move with a third input, with noise of deviation 0.2."""
+    """Draw a wave that shifts with a third input, with noise of deviation 0.2."""
     rng = np.random.default_rng(seed)
     X = _inputs(n, rng)
     return X, np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1] + X[:, 2]) + 0.2 * rng.normal(size=n)
@@ -96,7 +97,7 @@ MAKERS = {"linear": linear, "peer": peer, "joker": ours}
 
 @dataclass(frozen=True)
 class Contender:
-    """A model, the problem that it is to solve, and how many rows of it."""
+    """A model, its problem, and the number of rows."""
 
     problem: str
     maker: str
@@ -114,11 +115,11 @@ def contenders(quick: bool) -> list[Contender]:
     ]
 
 
-# One fit, in a process of its own
+# One fit, in its own process
 
 
 def measure(contender: Contender) -> dict[str, Any]:
-    """Fit, score, and look at a slice; runs in the process of the contender."""
+    """Fit, score, and predict on a slice; runs in the process of the contender."""
     model = MAKERS[contender.maker](contender.problem, contender.quick)
     draw = PROBLEMS[contender.problem]
     X, y = draw(contender.rows, SEED)
@@ -144,7 +145,7 @@ def measure(contender: Contender) -> dict[str, Any]:
 
 
 def restart_peak() -> int | None:
-    """Forget the peak so far where Linux allows it; return the memory held now, in bytes."""
+    """Reset the memory peak where Linux allows it; return the present resident memory in bytes."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
@@ -153,7 +154,7 @@ def restart_peak() -> int | None:
 
 
 def peak_bytes() -> int | None:
-    """The most memory that this process has held; None where the system does not say."""
+    """Return the memory peak of this process in bytes; None where the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -169,18 +170,18 @@ def _status(field: str) -> int | None:
 
 
 def sliced(model: Any) -> Any:
-    """What a model says where the third input is 0."""
+    """Return the values of a model where the third input is 0."""
     line = np.linspace(-HALF_WIDTH, HALF_WIDTH, SIDE)
     first, second = np.meshgrid(line, line)
     points = np.column_stack([first.ravel(), second.ravel(), np.zeros(SIDE**2)])
     return getattr(model, "decision_function", model.predict)(points)
 
 
-# Tables and pictures
+# Tables and plots
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """The results as a table in Markdown, in columns of equal width."""
+    """Return the results as a table in Markdown."""
     head = ["problem", "model", "rows", "score", "fit", "memory", "gap"]
     lines = [head, *([_cell(record, name) for name in head] for record in records)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -205,13 +206,13 @@ def _cell(record: dict[str, Any], name: str) -> str:
             return str(record[name])
 
 
-def draw_pictures(records: list[dict[str, Any]], folder: Path) -> list[Path]:
+def draw_plots(records: list[dict[str, Any]], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     return [draw_convergence(records, folder / "convergence.png"), draw_slices(records, folder / "decision.png")]
 
 
 def draw_convergence(records: list[dict[str, Any]], path: Path) -> Path:
-    """The proof of each fit, as it tightens."""
+    """Draw the duality gap of each fit against time."""
     from matplotlib.figure import Figure
 
     from joker import ConvergenceDisplay
@@ -229,7 +230,7 @@ def draw_convergence(records: list[dict[str, Any]], path: Path) -> Path:
 
 
 def draw_slices(records: list[dict[str, Any]], path: Path) -> Path:
-    """What each model makes of the plane where the third input is 0."""
+    """Draw the values of each model where the third input is 0."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 * len(MAKERS), 4 * len(PROBLEMS)), layout="constrained")
@@ -246,7 +247,7 @@ def draw_slices(records: list[dict[str, Any]], path: Path) -> Path:
 
 
 def write_results(records: list[dict[str, Any]]) -> None:
-    """Write the figures, with the machine that they are of."""
+    """Write the results with a description of the machine."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import common
 
@@ -257,11 +258,11 @@ def write_results(records: list[dict[str, Any]]) -> None:
 
 
 def readme(text: str, results: dict[str, Any]) -> str:
-    """The text of the README with the table of these results between its marks."""
+    """Return the text of the README with the table of these results between its marks."""
     machine = results["machine"]
     note = (
         f"On {machine['cores']} cores ({machine['cpu']}), torch {machine['torch']}, threads: {machine['threads']}, "
-        f"{machine['date']}: [figures](benchmarks/results/demo.json)."
+        f"{machine['date']}: [results file](benchmarks/results/demo.json)."
     )
     start, end = MARKS
     head, _, rest = text.partition(start)
@@ -284,23 +285,23 @@ def run(quick: bool, folder: Path) -> list[dict[str, Any]]:
             records.append(own.submit(measure, contender).result())
         print(f"{contender.problem}: {records[-1]['model']} is done", flush=True)
     print(f"\n{table(records)}\n")
-    print("Of the spirals one label in twenty is wrong: no model can be right more often than 0.95. The gap is")
-    print("joker's own proof: nothing lowers the objective by a larger share.")
+    print("One label in twenty of the spirals is wrong, so no model can have an accuracy above 0.95. The gap is a")
+    print("certificate of joker: no model has an objective that is lower by a larger share.")
     if find_spec("matplotlib"):
-        print("pictures:", *draw_pictures(records, folder))
-    print(f"in all {time.perf_counter() - started:.0f} s")
+        print("plots:", *draw_plots(records, folder))
+    print(f"total time {time.perf_counter() - started:.0f} s")
     return records
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few rows")
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="the folder of the pictures")
+    parser.add_argument("--quick", action="store_true", help="a few rows")
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="the folder of the plots")
     parser.add_argument("--results", action="store_true", help="write the results and the table of the README")
-    parser.add_argument("--readme", action="store_true", help="write the table of the README and do nothing else")
+    parser.add_argument("--readme", action="store_true", help="only write the table of the README")
     given = parser.parse_args()
     if given.quick and given.results:
-        parser.error("results must be those of a full run. Leave out --quick.")
+        parser.error("--results must be those of a full run; got --quick. Leave out --quick.")
     if not given.readme:
         records = run(given.quick, given.out)
     if given.results:

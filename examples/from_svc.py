@@ -1,4 +1,4 @@
-"""Coming from sklearn.svm.SVC: the same machine by other names, and then more rows.
+"""Coming from sklearn.svm.SVC: the same machine with other parameter names, and then more rows.
 
     SVC(C=10, gamma=2)   is   KernelSVC(loss="hinge", lam=1 / 10, bandwidth=(2 * 2) ** -0.5)
 
@@ -38,15 +38,15 @@ def timed(model, n):
     return model
 
 
-print("The kernel itself, solved to the same optimum (on so few rows SVC is the faster one):")
+print("The exact kernel, solved to the same optimum (with so few rows SVC is faster):")
 svc = timed(SVC(C=C, gamma=gamma), few)
 ours = timed(KernelSVC(loss="hinge", lam=lam, bandwidth=bandwidth, n_features=None, tol=1e-4), few)
 difference = np.abs(svc.decision_function(X_test) - ours.decision_function(X_test))
 same = np.mean(svc.predict(X_test) == ours.predict(X_test))
 print(f"  the same prediction on {same:.2%} of new rows; decision functions differ by {difference.mean():.4f}")
-print("  (what is left is the intercept, which joker penalises and SVC does not)")
+print("  (they differ because joker penalises the intercept and SVC does not)")
 
-print("Random features, and the squared hinge, which is easier to solve:")
+print("Random features and the squared hinge loss, which is easier to solve:")
 svc = timed(SVC(C=C, gamma=gamma), many)
 ours = timed(KernelSVC(lam=lam, bandwidth=bandwidth, n_features=1_000, random_state=0), many)
-print(f"  gap {ours.gap_:.1e}: nothing is better by a larger share of the objective")
+print(f"  gap {ours.gap_:.1e}: no model has an objective that is lower by a larger share")

@@ -1,4 +1,4 @@
-"""A path of λ: fifteen models in one fit, and the one that does best on held-out rows.
+"""A path of λ: fifteen models in one fit, and the one with the best score on held-out rows.
 
 python examples/lambda_path.py [--quick]     writes lambda_path.png where matplotlib is installed
 """
@@ -40,4 +40,4 @@ print(f"one λ took {alone:.1f} s, all {len(model.path_.lam)} took {together:.1f
 
 if find_spec("matplotlib"):
     PathDisplay.from_estimator(model).figure_.savefig("lambda_path.png", dpi=150)
-    print("picture: lambda_path.png")
+    print("plot: lambda_path.png")

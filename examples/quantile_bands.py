@@ -1,4 +1,4 @@
-"""Quantile bands: within which limits will a new value lie, where the noise is not the same everywhere?
+"""Quantile bands: limits for new values, where the noise depends on the input.
 
 python examples/quantile_bands.py [--quick]     writes quantile_bands.png where matplotlib is installed
 """
@@ -15,7 +15,7 @@ rng = np.random.default_rng(0)
 
 
 def sample(n):
-    """A sine whose noise grows from left to right."""
+    """Draw a sine whose noise grows with x."""
     X = rng.uniform(0, 10, (n, 1))
     return X, np.sin(X[:, 0]) + (0.1 + 0.1 * X[:, 0]) * rng.normal(size=n)
 
@@ -23,13 +23,13 @@ def sample(n):
 X, y = sample(n)
 X_test, y_test = sample(n)
 
-# One fit for all levels: they share the features and the pass over the rows.
+# One fit for all levels: they share the features and the passes over the rows.
 model = KernelQuantile(quantile=[0.05, 0.5, 0.95], lam=1.0, bandwidth=1.0, n_features=300, random_state=0)
 model.fit(X, y)
 low, middle, high = model.predict(X_test).T
 
 inside = (low <= y_test) & (y_test <= high)
-print(f"fitted on {n:,} rows: {model.gap_:.1%} at most from the best objective")
+print(f"fitted on {n:,} rows: at most {model.gap_:.1%} above the best objective")
 print(f"inside the 90 % band: {inside.mean():.1%} of new values")
 for start in (0, 5):
     here = (X_test[:, 0] >= start) & (X_test[:, 0] < start + 5)
@@ -48,4 +48,4 @@ if find_spec("matplotlib"):
     ax.plot(grid[:, 0], middle, label="median")
     ax.legend(loc="upper left")
     figure.savefig("quantile_bands.png", dpi=150)
-    print("picture: quantile_bands.png")
+    print("plot: quantile_bands.png")

@@ -1,4 +1,4 @@
-"""A rare class: probabilities as they are, or every class counting the same.
+"""A rare class: unweighted probabilities, or equal weights for both classes.
 
 python examples/rare_class.py [--quick]
 """
@@ -15,7 +15,7 @@ rng = np.random.default_rng(0)
 
 
 def sample(n):
-    """Faults are likely on a ring around the origin, and rare all the same."""
+    """Draw rows with faults, which are likely on a ring around the origin and rare elsewhere."""
     X = rng.normal(size=(n, 2))
     chance = 0.6 * np.exp(-50 * (np.linalg.norm(X, axis=1) - 2.2) ** 2)
     return X, rng.random(n) < chance
@@ -38,6 +38,6 @@ for name, model in [("plain", plain), ("balanced", balanced)]:
         f"{log_loss(y_test, chance):10.3f}"
     )
 
-# The plain model ranks as well, and its probabilities mean what they say: choose the threshold instead.
+# The plain model ranks rows as well, and its probabilities are those of the data: choose a lower threshold instead.
 alarm = plain.predict_proba(X_test)[:, 1] > y.mean()
 print(f"plain, alarm above {y.mean():.1%}: finds {recall_score(y_test, alarm):.1%} of the faults")

@@ -1,4 +1,4 @@
-"""Robust regression: a few wild targets bend the squared loss, and hardly touch Huber's.
+"""Robust regression: a few outliers distort a fit with the squared loss, and hardly change one with the Huber loss.
 
 python examples/robust_regression.py [--quick]     writes robust_regression.png where matplotlib is installed
 """
@@ -20,16 +20,16 @@ def truth(X):
 
 X = rng.uniform(-3, 3, (n, 2))
 y = truth(X) + 0.1 * rng.normal(size=n)
-wild = rng.random(n) < 0.1  # one sensor reading in ten is far too high
-y[wild] += rng.uniform(5, 20, wild.sum())
+outlier = rng.random(n) < 0.1  # one value in ten is far too high
+y[outlier] += rng.uniform(5, 20, outlier.sum())
 
 X_test = rng.uniform(-3, 3, (5_000, 2))
 settings = dict(lam=0.1, bandwidth=1.0, n_features=300, random_state=0)
 models = {
     "squared": KernelRidge(**settings),
-    "huber": KernelHuber(delta=0.2, **settings),  # from 2 standard deviations on, an error counts linearly
+    "huber": KernelHuber(delta=0.2, **settings),  # errors above 2 deviations of the noise count linearly
 }
-print(f"{n:,} rows, {wild.mean():.0%} of them wild")
+print(f"{n:,} rows, {outlier.mean():.0%} of them outliers")
 for name, model in models.items():
     error = model.fit(X, y).predict(X_test) - truth(X_test)
     print(f"  {name:8} off the true surface by {np.sqrt(np.mean(error**2)):.3f}   (gap {model.gap_:.1e})")
@@ -48,4 +48,4 @@ if find_spec("matplotlib"):
     ax.set(ylim=(-2, 4), xlabel="x₁, where x₂ is 0")
     ax.legend()
     figure.savefig("robust_regression.png", dpi=150)
-    print("picture: robust_regression.png")
+    print("plot: robust_regression.png")

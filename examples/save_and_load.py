@@ -1,4 +1,4 @@
-"""Save a model to one file without code in it, and read it back: the same predictions, bit for bit.
+"""Save a model to one file that contains no code, and read it back: the same predictions, bit for bit.
 
 python examples/save_and_load.py [--quick]     writes model.joker
 """
@@ -21,12 +21,14 @@ print(f"fitted:  R² {model.score(X_test, y_test):.4f} with λ = {model.lam_:g},
 path = Path("model.joker")
 model.save(path)
 numbers = model.coef_.size * len(model.path_.models)
-print(f"saved:   {path.stat().st_size / 1e3:.0f} kB for {numbers:,} weights; the random features are kept as a seed")
+print(f"saved:   {path.stat().st_size / 1e3:.0f} kB for {numbers:,} weights; random features are stored as a seed")
 
-again = joker.load(path)
-same = np.array_equal(again.predict(X_test), model.predict(X_test))
-print(f"loaded:  R² {again.score(X_test, y_test):.4f}; predictions {'are the same' if same else 'differ'}, bit for bit")
-print(f"         λ = {again.lam_:g}, {len(again.path_.models)} models of the path, {len(again.history_)} epochs")
+loaded = joker.load(path)
+same = np.array_equal(loaded.predict(X_test), model.predict(X_test))
+print(
+    f"loaded:  R² {loaded.score(X_test, y_test):.4f}; predictions {'are the same' if same else 'differ'}, bit for bit"
+)
+print(f"         λ = {loaded.lam_:g}, {len(loaded.path_.models)} models of the path, {len(loaded.history_)} epochs")
 
 damaged = bytearray(path.read_bytes())
 damaged[len(damaged) // 2] ^= 1

@@ -1,10 +1,10 @@
-"""What every test shares: threads, hypothesis settings, the GPU rule and a few fixtures."""
+"""What every test shares: number of threads, settings of hypothesis, skipping of GPU tests, and fixtures."""
 
 import os
 from pathlib import Path
 
-# Workers of pytest-xdist share the cores. The variable is read when torch and NumPy load, hence
-# before their imports; a value that the user has set wins.
+# The workers of pytest-xdist share the cores. torch and NumPy read this variable when they are imported, so it is set
+# before that; a value that the user has set is kept.
 if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(workers))))
 
@@ -13,19 +13,18 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-# Laws are checked on the same examples everywhere, and a busy machine fails none of them.
+# Every machine checks the same examples, and a slow machine fails no test.
 settings.register_profile("joker", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("joker")
 
-ROOT = Path(__file__).resolve().parents[1]
 DATA_VARIABLE = "JOKER_DATA"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked ``gpu`` where torch sees no card."""
+    """Skip the tests marked ``gpu`` where torch finds no GPU."""
     if torch.cuda.is_available():
         return
-    skip = pytest.mark.skip(reason="needs a CUDA card; torch sees none here")
+    skip = pytest.mark.skip(reason="needs a CUDA GPU; torch finds none here")
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(skip)
@@ -39,9 +38,8 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder of the large data sets: ``$JOKER_DATA``, or ``shared/data`` beside the repository."""
+    """The folder of the large data sets, which the environment variable JOKER_DATA names."""
     named = os.environ.get(DATA_VARIABLE)
-    folder = Path(named) if named else ROOT.parent / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip(f"needs the data sets in {folder}, which is not there; set {DATA_VARIABLE} to their folder")
-    return folder
+    if not named:
+        pytest.skip(f"needs the data sets: set {DATA_VARIABLE} to their folder; docs/data-sets.md says how to get them")
+    return Path(named)

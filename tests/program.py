@@ -1,4 +1,4 @@
-"""The program ``joker``, run within the test or as a user would run it, and small tables for it."""
+"""Runs the program ``joker`` in the test process or in its own process, and writes small tables for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from joker.cli import main
 
 @dataclass(frozen=True)
 class Done:
-    """How a run of the program ended."""
+    """The result of a run of the program."""
 
     status: int
     out: str
@@ -34,7 +34,7 @@ class Done:
 
 
 def run(*arguments: object) -> Done:
-    """Run the program in this process: quick, as torch is there already."""
+    """Run the program in this process, which is quick because torch is already imported."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         status = main([str(argument) for argument in arguments])
@@ -42,14 +42,14 @@ def run(*arguments: object) -> Done:
 
 
 def well(*arguments: object) -> Done:
-    """Run the program, which has to succeed."""
+    """Run the program, and check that it succeeds."""
     done = run(*arguments)
     assert done.status == 0, done.err
     return done
 
 
 def refused(*arguments: object, status: int = 1) -> str:
-    """Run the program, which has to refuse with one sentence; return it."""
+    """Run the program, check that it fails with one sentence, and return the sentence."""
     done = run(*arguments)
     assert done.status == status, (done.status, done.err)
     assert done.out == ""
@@ -60,18 +60,18 @@ def refused(*arguments: object, status: int = 1) -> str:
 
 
 def installed() -> list[str]:
-    """The program as it is installed beside this Python, or else as a module."""
+    """The command of the installed program, or else of the module."""
     script = Path(sys.executable).with_name("joker")
     return [str(script)] if script.exists() else [sys.executable, "-m", "joker"]
 
 
 def environment() -> dict[str, str]:
-    """What a process needs to find this joker, with one thread, so that sums are the same each time."""
+    """The environment of a process that imports this joker and uses one thread, so that sums are repeatable."""
     return {**os.environ, "PYTHONPATH": str(Path(joker.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 
 
 def start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
-    """Start the program in a process of its own."""
+    """Start the program in its own process."""
     command = [*installed(), *(str(argument) for argument in arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, env=environment(), stdout=pipe, stderr=pipe, text=True)
@@ -84,7 +84,7 @@ def finish(process: subprocess.Popen[str]) -> Done:
 
 
 def write_table(path: Path, rows: int = 300, seed: int = 0, colour: bool = False) -> Path:
-    """Write a CSV with inputs of very different scale, perhaps a category, a class and a number to predict."""
+    """Write a CSV file with inputs of very different scales, optionally a category, a class and a number to predict."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 3)) * [1, 100, 0.01]
     inside = np.hypot(x[:, 0], x[:, 1] / 100) < 1.2

@@ -1,7 +1,7 @@
-"""The architecture as a test: who may import whom, who owns what, how large a module grows.
+"""The architecture as a test: which part may import which, and which part owns which tool.
 
-The source is parsed, never imported. A rule takes the modules of a tree and gives one sentence
-for each violation; the second half of this file breaks every rule on purpose on a small fake tree.
+The source is parsed, never imported. A rule takes the modules of a tree and yields one sentence
+for each violation. The second half of this file breaks every rule on purpose, on a small example tree.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -29,7 +30,7 @@ LAYERS = (
     {"tuning"},
     {"estimators"},
     {"callbacks"},
-    {"prepare"},
+    {"prepare", "training"},  # training is the former name of prepare
     {"planning"},
     {"models", "solvers"},
     {"losses", "kernels", "features", "data"},
@@ -60,9 +61,24 @@ OWNERS: dict[str, str | tuple[str, ...]] = {
 # Built-in errors that Python's own protocols ask for; everything else has a name in joker.errors.
 RAISED_BUILTINS = {"AttributeError", "IndexError", "KeyError", "NotImplementedError", "StopIteration", "TypeError"}
 RAISED_BY_CLI = ("builtins.SystemExit", "typer.")
-MAX_LINES = 350
+# Private names of scikit-learn that its documentation for developers declares public.
+DOCUMENTED_PRIVATE_NAMES = {"_init_callback_context"}
+ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}
 # Optional or for development only: `import joker` must work, and stay quick, without them.
 NEVER_IMPORTED = ("clarabel", "cvxpy", "h5py", "matplotlib", "pandas", "pyarrow", "rich", "safetensors", "typer")
+
+
+def is_private(name: str) -> bool:
+    """Whether a name has exactly one leading underscore; a lone underscore names nothing."""
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def is_own_attribute(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    """Whether a node is an attribute of ``self``, ``cls`` or ``super()``."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+    return isinstance(owner, ast.Name) and owner.id in {"self", "cls", "super"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,27 @@ class Module:
     @cached_property
     def meaning(self) -> dict[str, str]:
         return {local: target for local, target, _ in self.imports}
+
+    @cached_property
+    def attributes(self) -> set[str]:
+        """The names that the classes of the module define: in their bodies, or by assignment to ``self`` or ``cls``."""
+        bodies = [part for node in self.nodes if isinstance(node, ast.ClassDef) for part in node.body]
+        names = {part.name for part in bodies if isinstance(part, ast.FunctionDef)}
+        fields = [node for part in bodies if isinstance(part, ast.Assign | ast.AnnAssign) for node in ast.walk(part)]
+        names |= {node.id for node in fields if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        return names | {node.attr for node in self.nodes if is_own_attribute(node) and isinstance(node.ctx, ast.Store)}
+
+    @property
+    def private_uses(self) -> Iterator[tuple[str, int]]:
+        """Private attributes of objects other than ``self``, ``cls``, ``super()`` and the imports from its own part."""
+        for node in self.nodes:
+            if isinstance(node, ast.Attribute) and is_private(node.attr) and not is_own_attribute(node):
+                first = ast.unparse(node.value).partition(".")[0]
+                if part_of(self.meaning.get(first, "")) != self.part:
+                    yield node.attr, node.lineno
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ATTRIBUTE_FUNCTIONS:
+                names = (argument.value for argument in node.args[1:2] if isinstance(argument, ast.Constant))
+                yield from ((name, node.lineno) for name in names if isinstance(name, str) and is_private(name))
 
     def _origin(self, node: ast.ImportFrom) -> str:
         """The absolute name of the module in ``from ... import``."""
@@ -202,11 +239,54 @@ def may_raise(module: Module, name: str) -> bool:
     return in_cli or name.startswith("joker.errors.") or name in {f"builtins.{known}" for known in RAISED_BUILTINS}
 
 
-def modules_are_short(modules: list[Module]) -> Iterator[str]:
+def private_names_stay_in_their_package(modules: list[Module]) -> Iterator[str]:
+    """A name with one leading underscore is used only in the part of joker that defines it."""
+    attributes: dict[str, set[str]] = {}
     for module in modules:
-        lines = len(module.text.splitlines())
-        if lines > MAX_LINES:
-            yield f"{module.name} has {lines} lines; at most {MAX_LINES} are allowed. Split it by noun."
+        attributes.setdefault(module.part, set()).update(module.attributes)
+    for module in modules:
+        imported = [(target, line) for _, target, line in module.imports if is_private(target.rpartition(".")[2])]
+        foreign = [(target, line) for target, line in imported if part_of(target) not in (None, module.part)]
+        own = attributes[module.part] | DOCUMENTED_PRIVATE_NAMES
+        for name, line in [*foreign, *((name, line) for name, line in module.private_uses if name not in own)]:
+            yield f"{module.name}, line {line}, uses {name}, which is private to another package. Use a public name."
+
+
+def no_cycles_inside_a_package(modules: list[Module]) -> Iterator[str]:
+    """Imports among the modules of one part form no cycle; those for type checkers and inside functions count too."""
+    names = {module.name for module in modules}
+    edges = {module.name: imported_modules(module, names) for module in modules}
+    seen: set[str] = set()
+    for module in modules:
+        if module.name in seen:
+            continue
+        cycle = {other for other in reachable(module.name, edges) if module.name in reachable(other, edges)}
+        seen |= cycle
+        if cycle:
+            what = "import one another in a cycle" if len(cycle) > 1 else "imports itself"
+            yield f"{', '.join(sorted(cycle))} {what}. Move what is shared to a module that imports none of them."
+
+
+def imported_modules(module: Module, names: set[str]) -> set[str]:
+    """The modules of the same part that a module imports. A package stands for what its ``__init__`` defines."""
+    found = set()
+    for _, target, _ in module.imports:
+        prefixes = [target.rsplit(".", cut)[0] for cut in range(target.count(".") + 1)]
+        nearest = next((prefix for prefix in prefixes if prefix in names), None)
+        if nearest is not None and part_of(nearest) == module.part:
+            found.add(nearest)
+    return found
+
+
+def reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
+    """The modules that ``start`` imports, directly or through others."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in edges[waiting.pop()] - found:
+            found.add(name)
+            waiting.append(name)
+    return found
 
 
 Rule = Callable[[list[Module]], Iterator[str]]
@@ -215,7 +295,8 @@ RULES: tuple[Rule, ...] = (
     imports_point_down,
     each_tool_has_one_owner,
     raised_errors_are_ours,
-    modules_are_short,
+    private_names_stay_in_their_package,
+    no_cycles_inside_a_package,
 )
 
 
@@ -303,6 +384,8 @@ SOUND = {
     "estimators/fit.py": "from joker.callbacks import Callback\n",
     "estimators/ridge.py": "from joker import errors, kernels\nraise errors.JokerError.among('x')\n",
     "cli/main.py": "import sys, typer\nfrom joker import estimators\nprint(1, file=sys.stderr)\nraise SystemExit\n",
+    "tuning/a.py": "from joker.tuning import b\nb._f()\nb.C()._x\ndef f(other):\n    other._x = other._y()\n",
+    "tuning/b.py": "def _f(): ...\nclass C:\n    _x = 1\n    def _y(self): self._z = super()._w\n",
     "data/rows.py": "try: ...\nexcept OSError as error:\n    raise error\nraise TypeError('x')\n",
 }
 
@@ -353,7 +436,16 @@ VIOLATIONS = [
     (raised_errors_are_ours, "losses/a.py", "raise AssertionError", "raises AssertionError"),
     (raised_errors_are_ours, "losses/a.py", "class Odd(Exception): ...\nraise Odd", "raises joker.losses.a.Odd"),
     (raised_errors_are_ours, "losses/a.py", "raise SystemExit(1)", "raises SystemExit"),
-    (modules_are_short, "losses/a.py", "x = 1\n" * (MAX_LINES + 1), f"has {MAX_LINES + 1} lines"),
+    (
+        private_names_stay_in_their_package,
+        "cli/a.py",
+        "def f(model):\n    return model._machine",
+        "line 2, uses _machine",
+    ),
+    (private_names_stay_in_their_package, "cli/a.py", "getattr(model, '_levels', None)", "line 1, uses _levels"),
+    (private_names_stay_in_their_package, "cli/a.py", "def _f(): ...\nmodel._f()", "line 2, uses _f"),
+    (private_names_stay_in_their_package, "cli/a.py", "from joker.data import _rows", "uses joker.data._rows"),
+    (no_cycles_inside_a_package, "losses/__init__.py", "from joker.losses import x", "joker.losses imports itself"),
 ]
 
 
@@ -362,6 +454,21 @@ def test_a_violation_is_caught(rule: Rule, path: str, text: str, sentence: str, 
     problems = list(rule(read_tree(fake_tree(tmp_path, {path: text}))))
     assert len(problems) == 1
     assert sentence in problems[0]
+
+
+def test_a_cycle_through_several_modules_is_caught(tmp_path: Path) -> None:
+    """Through an import for type checkers, one inside a function, and one of a package that imports its modules."""
+    files = {
+        "losses/__init__.py": "from joker.losses.a import f",
+        "losses/a.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from joker.losses.b import B",
+        "losses/b.py": "def f():\n    from .c import x",
+        "losses/c.py": "from joker.losses import f\nfrom joker.losses.d import x",
+        "losses/d.py": "from joker.kernels import a",
+        "kernels/a.py": "",
+    }
+    problems = list(no_cycles_inside_a_package(read_tree(fake_tree(tmp_path, files))))
+    assert len(problems) == 1
+    assert problems[0].startswith("joker.losses, joker.losses.a, joker.losses.b, joker.losses.c import one another")
 
 
 def test_every_rule_is_broken_once() -> None:

@@ -1,20 +1,24 @@
-"""The code of the README and of the pages runs as it stands, and so does the demo."""
+"""The pages: their code runs, their links lead to something, and what they say of the repository is true."""
 
+import inspect
 import json
 import os
 import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import ROOT, text_files
+from test_architecture import LAYERS
 
 import joker
+from joker.runtime import version
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     "README.md",
     "docs/data.md",
@@ -33,24 +37,91 @@ def test_code_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     assert blocks
-    names: dict[str, object] = {"__name__": "page"}  # a page is read from top to bottom
+    names: dict[str, object] = {"__name__": "page"}  # shared by all blocks of a page
     for block in blocks:
         exec(compile(block, page, "exec"), names)
 
 
-def test_links_of_the_pages_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_readme_names_the_two_commands() -> None:
+def test_links_of_the_pages_lead_to_something() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
+            place = page.parent / target if target else page
+            assert "://" in target or place.exists(), f"{page.name} links to {target}"
+            assert not anchor or "://" in target or anchor in anchors(place), f"{page.name} links to {target}#{anchor}"
+
+
+def test_the_readme_has_two_commands_and_continuous_integration_runs_the_first() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"\bmake \w+", text) == ["make test", "make demo"]
+    runners = [ROOT / ".ci" / "run", ROOT / ".github" / "workflows" / "test.yml"]
+    for runner in (file for file in runners if file.is_file()):  # a source distribution has neither
+        assert re.search(r"\bmake test$", runner.read_text(encoding="utf-8"), re.MULTILINE), runner
+
+
+# The name joker on PyPI belongs to another project. The pattern is split, so that this file does not match it.
+OTHER_PROJECT = re.compile(r"pip3? install" + r"(?: +-\S+)* +['\"]?joker\b(?!-kernels)")
+
+
+def wrong_installs(path: Path, text: str) -> list[str]:
+    """Return one sentence for each line that would install the other project."""
+    lines = enumerate(text.splitlines(), 1)
+    return [
+        f"{path}:{number}: install joker-kernels, not joker." for number, line in lines if OTHER_PROJECT.search(line)
+    ]
+
+
+def test_nothing_installs_another_project_called_joker() -> None:
+    files = list(text_files())
+    assert len(files) > 200
+    assert not [line for file in files for line in wrong_installs(file, file.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("rest", ["joker", "'joker[plot]'", "-U joker", "joker==1.0", "joker-kernels", "./joker"])
+def test_an_install_of_another_project_is_found(rest: str) -> None:
+    right = rest in {"joker-kernels", "./joker"}
+    assert wrong_installs(Path("a.md"), "First:\n    pip " + f"install {rest}") == (
+        [] if right else ["a.md:2: install joker-kernels, not joker."]
+    )
+
+
+def former(module: Path) -> bool:
+    """Return whether a module only leads to the new names of what it had."""
+    return "from joker.runtime.moved import" in module.read_text(encoding="utf-8")
+
+
+def test_contributing_shows_the_tree_and_the_import_direction() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folder = ROOT / "src" / "joker"
+    packages = {f"{path.name}/" for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    modules = {path.name for path in folder.glob("*.py") if not path.name.startswith("__") and not former(path)}
+    assert set(re.findall(r"^      (\w+(?:/|\.py)) ", text, re.MULTILINE)) == packages | modules
+    drawn = re.search(r"^    cli →.*?\n\n", text, re.DOTALL | re.MULTILINE)
+    assert drawn is not None
+    parts = {name.rstrip("/").removesuffix(".py") for name in packages | modules}
+    layers = [layer & parts for layer in LAYERS if layer & parts]
+    assert [set(re.findall(r"\w+", layer)) for layer in drawn[0].split("→")] == layers
+
+
+def test_name_version_and_requirements_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == "joker-kernels"
+    assert joker.__version__ in {project["version"], "0+unknown"}  # the latter from a tree that is not installed
+    assert f'version("{project["name"]}")' in inspect.getsource(version)
+    assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    torch = next(need for need in project["dependencies"] if need.startswith("torch"))
+    python, torch = (need.partition(">=")[2] for need in (project["requires-python"], torch))
+    needs = f"joker needs Python {python} or later and PyTorch {torch} or later."
+    assert needs in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def demo() -> dict[str, Any]:
-    """The names of the demo, which is not run."""
+    """The names of the demo, without running it."""
     return runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="demo")
 
 
@@ -81,6 +152,6 @@ def test_the_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     assert ours > max(linear, peer)
     assert all(row[6].strip().endswith("%") for row in rows[2:] if "joker" in row[1])
     assert all("MB" in row[5] for row in rows[2:]) or sys.platform != "linux"
-    assert done.stderr.count("The relative duality gap reached") == 2  # the progress of both
+    assert done.stderr.count("The relative duality gap reached") == 2  # the progress lines of both problems
     if find_spec("matplotlib"):
         assert {file.name for file in (tmp_path / "demo").iterdir()} == {"convergence.png", "decision.png"}

@@ -1,4 +1,4 @@
-"""Every example runs on a small scale, and prints what it promises."""
+"""Every example runs with few rows, and prints the expected results."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 import joker
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
-DEMO = "demo.py"  # in test_docs.py
+DEMO = "demo.py"  # tested in test_docs.py
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"needs the scripts in {FOLDER}")
 
@@ -25,7 +25,7 @@ def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 def numbers(pattern: str, text: str) -> list[float]:
-    """The numbers at the place of each N in a pattern, all that there are."""
+    """Return all numbers at the place of each N in a pattern."""
     number = r"(-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)"
     found = re.findall(pattern.replace("N", number), text)
     return [float(n.replace(",", "")) for groups in found for n in ([groups] if isinstance(groups, str) else groups)]
@@ -86,7 +86,7 @@ def saving(out: str) -> None:
     assert before == after > 0.8
 
 
-PROMISES = {
+CHECKS = {
     "custom_kernel": kernel,
     "custom_loss": loss,
     "from_svc": svc,
@@ -96,28 +96,28 @@ PROMISES = {
     "robust_regression": robust,
     "save_and_load": saving,
 }
-PICTURES = ("lambda_path", "quantile_bands", "robust_regression")
+PLOTTING = ("lambda_path", "quantile_bands", "robust_regression")
 
 
-@pytest.mark.parametrize("name", PROMISES)
-def test_an_example_keeps_its_promise(
+@pytest.mark.parametrize("name", CHECKS)
+def test_an_example_prints_what_it_should(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = run(name, tmp_path, monkeypatch, capsys)
-    PROMISES[name](out)
+    CHECKS[name](out)
     written = sorted(file.name for file in tmp_path.iterdir())
-    pictures = [f"{name}.png"] if name in PICTURES and "picture:" in out else []
-    assert written == ["model.joker"] * (name == "save_and_load") + pictures
-    assert all((tmp_path / picture).stat().st_size > 5_000 for picture in pictures)
+    plots = [f"{name}.png"] if name in PLOTTING and "plot:" in out else []
+    assert written == ["model.joker"] * (name == "save_and_load") + plots
+    assert all((tmp_path / plot).stat().st_size > 5_000 for plot in plots)
 
 
 def test_every_script_is_tested() -> None:
-    assert {file.name for file in FOLDER.glob("*.py")} == {f"{name}.py" for name in PROMISES} | {DEMO}
+    assert {file.name for file in FOLDER.glob("*.py")} == {f"{name}.py" for name in CHECKS} | {DEMO}
 
 
 def test_an_example_starts_from_a_shell(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(FOLDER / "save_and_load.py"), "--quick"]
-    place = {**os.environ, "PYTHONPATH": str(Path(joker.__file__).parents[1])}  # the package that is tested here
+    place = {**os.environ, "PYTHONPATH": str(Path(joker.__file__).parents[1])}  # the package under test
     done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     saving(done.stdout)

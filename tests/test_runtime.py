@@ -100,10 +100,12 @@ def test_an_unknown_device_is_refused(device):
         parse_device(device)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_a_card_that_is_not_there_is_refused(device):
-    with pytest.raises(InvalidParameter, match=f"device '{device}' needs a CUDA card; .* none here. Use device='cpu'"):
+def test_a_gpu_that_does_not_exist_is_refused(device):
+    with pytest.raises(
+        InvalidParameter, match=f"device '{device}' needs a CUDA GPU; torch finds none. Use device='cpu'"
+    ):
         parse_device(device)
 
 
@@ -267,7 +269,7 @@ def test_the_peak_of_the_process_is_what_the_system_says() -> None:
 
 
 @pytest.mark.gpu
-def test_the_peak_of_a_card_is_that_of_torch() -> None:
+def test_the_peak_of_a_gpu_is_that_of_torch() -> None:
     before = peak_bytes(torch.device("cuda"))
     torch.ones(before + 2**20, dtype=torch.uint8, device="cuda")
     assert peak_bytes(torch.device("cuda")) > before + 2**20

@@ -1,4 +1,4 @@
-"""Every error and warning of joker, by name.
+"""All errors and warnings of joker.
 
 Each message states the rule, what was found and the remedy, in that order.
 """
@@ -10,19 +10,19 @@ from difflib import get_close_matches
 
 
 class JokerError(Exception):
-    """Base of every error raised on purpose by joker."""
+    """Base of all errors that joker raises."""
 
 
 class InvalidParameter(JokerError, ValueError):
-    """A setting is outside its domain."""
+    """A parameter has a value that is not allowed."""
 
 
 class UnknownName(InvalidParameter):
-    """A name is not one of those the library knows."""
+    """A name is not one of the names that are allowed."""
 
     @classmethod
     def among(cls, what: str, got: object, known: Iterable[str]) -> UnknownName:
-        """Build the error for ``got`` where one of ``known`` was expected."""
+        """Return the error for the value ``got`` of ``what``, which must be one of ``known``."""
         names = sorted(known)
         close = get_close_matches(str(got), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -30,40 +30,40 @@ class UnknownName(InvalidParameter):
 
 
 class InvalidData(JokerError, ValueError):
-    """The rows, targets or weights cannot be used as they are."""
+    """Rows, targets or weights have the wrong shape or type, or values that are not allowed."""
 
 
 class DegenerateBandwidth(InvalidData):
-    """A bandwidth rule found no spread in the rows."""
+    """A bandwidth cannot be computed because the rows do not differ."""
 
 
 class BudgetTooSmall(JokerError, MemoryError):
-    """The memory budget cannot hold even the smallest piece of work."""
+    """The memory budget is too small for the smallest step of the computation."""
 
 
 class InvalidFile(JokerError, ValueError):
-    """A file cannot be read as what it should be (damaged, foreign, of a newer joker), or not be written."""
+    """A file cannot be read (it is damaged, of another kind or of a newer joker), or it cannot be written."""
 
 
 class MissingFile(InvalidFile, FileNotFoundError):
-    """There is no such file or folder."""
+    """A file or folder does not exist."""
 
 
 class InexactFeatures(JokerError, UserWarning):
-    """Random features that were drawn again differ from those of a file in their last digits."""
+    """Random features that are drawn again for a loaded model differ from the saved ones in their last digits."""
 
 
 class StateMismatch(JokerError, ValueError):
-    """A saved state does not belong to the problem it is to continue."""
+    """A saved state belongs to another problem or to other settings."""
 
 
 class MissingPackage(JokerError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed, but it is not installed."""
 
 
 class CaptureFailed(JokerError, UserWarning):
-    """A CUDA graph could not be captured; the solve goes on without it."""
+    """A CUDA graph could not be captured; the solver continues without it."""
 
 
 class SlowerWithoutTriton(JokerError, UserWarning):
-    """Triton cannot compile kernels for the card here; plain torch runs in their place."""
+    """Triton cannot compile kernels for this GPU; plain torch is used instead."""

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """A way to import a script; afterwards all of them are forgotten and torch has its threads back."""
+    """A function that imports a script; afterwards all are unloaded and the number of threads is restored."""
     if not FOLDER.is_dir():
         pytest.skip(f"needs the scripts in {FOLDER}, which an installed package does not have")
     monkeypatch.syspath_prepend(str(FOLDER))

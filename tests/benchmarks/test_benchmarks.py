@@ -1,4 +1,4 @@
-"""The benchmark scripts run, on a small scale, and the twin of the paper's solver is what it claims to be."""
+"""Small runs of the benchmark scripts, and the properties of the copy of the paper's solver."""
 
 import importlib
 import json
@@ -24,7 +24,7 @@ PARTS = ("common", "sets", "process", "paper_twin", *SCRIPTS, "path", "cpu_peers
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """The scripts as modules; afterwards they are forgotten and torch has its threads back."""
+    """The scripts as modules; afterwards they are unloaded and the number of threads is restored."""
     if not FOLDER.is_dir():
         pytest.skip(f"needs the scripts in {FOLDER}, which an installed package does not have")
     monkeypatch.syspath_prepend(str(FOLDER))
@@ -45,7 +45,7 @@ def twin(parts: SimpleNamespace) -> ModuleType:
 def test_a_quick_run_writes_prints_and_draws(
     name: str, parts: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib", reason="the benchmarks draw with matplotlib: pip install 'joker[plot]'")
+    pytest.importorskip("matplotlib", reason="the benchmarks draw with matplotlib: pip install 'joker-kernels[plot]'")
     script = getattr(parts, name)
     script.main(["--quick", "--out", str(tmp_path)])
     first = capsys.readouterr().out
@@ -79,15 +79,18 @@ def test_the_data_sets_are_found(
     assert (set(y.unique().tolist()) == {-1.0, 1.0}) == (name == "covtype")
 
 
-def test_absent_data_sets_are_said_to_be(
+def test_a_missing_data_set_is_reported(
     parts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv(parts.common.DATA_VARIABLE, raising=False)
+    with pytest.raises(SystemExit, match=r"JOKER_DATA must name the folder .* See docs/data-sets.md"):
+        parts.common.load("covtype")
     monkeypatch.setenv(parts.common.DATA_VARIABLE, str(tmp_path))
-    with pytest.raises(SystemExit, match="JOKER_DATA"):
+    with pytest.raises(SystemExit, match=r"must contain covtype.npz; it does not.* See docs/data-sets.md"):
         parts.common.load("covtype")
 
 
-# The twin of the paper's block solver
+# The copy of the paper's block solver
 
 
 def block(name: str, c: float, b: int = 40) -> tuple[Tensor, Tensor, Scaled]:
@@ -105,7 +108,7 @@ def subproblem(twin: ModuleType, name: str, c: float) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("name", ["squared", "lp", "logistic"])
-def test_the_mended_twin_arrives(name: str, twin: ModuleType) -> None:
+def test_the_corrected_twin_converges(name: str, twin: ModuleType) -> None:
     problem = subproblem(twin, name, 4.0)
     solver = BlockSolver(tol=1e-9, max_products=1000)
     best = solver.solve(problem.K, problem.f, problem.a, problem.y, problem.loss)
@@ -130,12 +133,12 @@ def test_the_twin_stays_in_its_box(name: str, twin: ModuleType) -> None:
 
 
 def test_the_twin_takes_steps_that_raise_the_objective(twin: ModuleType) -> None:
-    # The ratio of two changes is 1 for a quadratic, whatever their sign: the print accepts both, and ends in a cycle.
+    # The ratio of two changes is 1 for a quadratic, whatever their sign: the printed rule accepts both, and cycles.
     J = [point.J for point in twin.solve(subproblem(twin, "squared_hinge", 2.0), twin.MENDED, 400)]
     assert sum(later > sooner + 1e-6 for sooner, later in pairwise(J)) > len(J) / 3
 
 
-def test_without_updating_r2old_conjugate_gradients_never_arrive(twin: ModuleType) -> None:
+def test_without_updating_r2old_conjugate_gradients_do_not_converge(twin: ModuleType) -> None:
     problem = subproblem(twin, "squared", 4.0)
     mended, printed = (
         min(point.J for point in twin.solve(problem, reading, 500)) for reading in (twin.MENDED, twin.PRINTED)

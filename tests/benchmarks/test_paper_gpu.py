@@ -1,4 +1,4 @@
-"""The benchmark of the paper's experiments works on a CPU, a few rows at a time, and marks what it estimates."""
+"""The benchmark of the paper's experiments runs on a CPU with a few rows, and marks its estimates."""
 
 import json
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_hepc_by_both_protocols(script: Script, tmp_path: Path) -> None:
     assert cases["hepc krr joker"]["averaging"] is True
 
 
-def test_it_needs_a_card(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_needs_a_gpu(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit, match="needs a CUDA card"):
+    with pytest.raises(SystemExit, match="needs a CUDA GPU"):
         script("paper_gpu").main([])

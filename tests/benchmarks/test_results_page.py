@@ -1,4 +1,4 @@
-"""The page of results is what the results files say, and nothing on it is written by hand."""
+"""The page of results is generated from the results files; nothing on it is written by hand."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def test_every_table_has_its_origin(script: Script) -> None:
         there = (common.RESULTS / f"{section.name}.json").is_file()
         assert (f"\n## {section.title}\n" in text) == there
         assert (f"- {section.title}: `{section.command}`" in text) != there
-        assert (f"(../benchmarks/results/{section.name}.json); made by `{section.command}`" in text) == there
+        assert (f"(../benchmarks/results/{section.name}.json), written by `{section.command}`" in text) == there
 
 
 def test_pictures_are_there_for_the_results_they_are_drawn_from(script: Script) -> None:
@@ -68,7 +68,7 @@ def test_who_is_ahead_is_computed(script: Script) -> None:
     assert not list(behind.behind_cpu_peers({"sets": {"kin40k": {"joker": theirs, "SVR": ours}}}))
     missed = {"ms": 2.0, "limit_ms": 1.0}
     assert list(behind.behind_step({"cases": {"slow": missed, "fast": {"ms": 0.5, "limit_ms": 1.0}}})) == [
-        'Step "slow" takes 2.0 ms; 1.0 were allowed.'
+        'Step "slow" takes 2.0 ms; the limit is 1.0 ms.'
     ]
     variants = {"boosting": {"auc": 0.8, "kernel": False}, "kernel": {"auc": 0.7, "kernel": True}}
     assert len(list(behind.behind_higgs_gap({"variants": variants, "best_kernel": "kernel"}))) == 1
@@ -97,7 +97,7 @@ def test_cells_of_a_table_stay_in_their_columns(script: Script) -> None:
 
 @pytest.mark.slow
 def test_pictures_and_page_of_a_small_run(script: Script, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures are drawn with matplotlib: pip install 'joker[plot]'")
+    pytest.importorskip("matplotlib", reason="pictures are drawn with matplotlib: pip install 'joker-kernels[plot]'")
     figures, page = script("figures"), script("page")
     script("scaling").main(["--quick", "--out", str(tmp_path)])
     figures.main(["--quick", "--measure", "--out", str(tmp_path), "--pictures", str(tmp_path / "figures")])

@@ -97,7 +97,7 @@ def test_what_a_callback_sees_of_a_run() -> None:
     class Looks(Callback):
         def start(self, run: Run) -> None:
             assert (run.record, run.score, run.epoch) == (None, None, 0)
-            with pytest.raises(InvalidParameter, match="while a callback's epoch"):
+            with pytest.raises(InvalidParameter, match="in a callback's epoch"):
                 run.machine()
 
         def epoch(self, run: Run) -> None:
@@ -151,7 +151,7 @@ def test_the_best_epoch_is_returned(scores, stopping: EarlyStopping, last: int, 
 
 
 def test_early_stopping_without_scores_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="must have rows to score on"):
+    with pytest.raises(InvalidParameter, match="needs scores on held-out rows"):
         descend(make(), [EarlyStopping()])
 
 
@@ -309,14 +309,14 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     flipped[whole.index(largest(saved).numpy().tobytes()) + 500] ^= 4  # a bit of a number: torch alone would not notice
     for damaged in (b"", b"not a checkpoint", whole[:100], whole[: len(whole) // 2], flipped, pickle.dumps([1, 2])):
         path.write_bytes(damaged)
-        with pytest.raises(InvalidFile, match=r"must be a whole file.*Remove it"):
+        with pytest.raises(InvalidFile, match=r"must be a complete file.*Remove it"):
             descend(make(), [Checkpoint(path)])
     torch.save({"a": 1}, path)
     with pytest.raises(InvalidFile, match="of another kind"):
         descend(make(), [Checkpoint(path)])
-    with pytest.raises(InvalidFile, match="folder that is there"):
+    with pytest.raises(InvalidFile, match="folder that exists"):
         descend(make(), [Checkpoint(tmp_path / "none" / "a")])
-    with pytest.raises(InvalidFile, match="cannot be read"):
+    with pytest.raises(InvalidFile, match="is a folder"):
         descend(make(), [Checkpoint(tmp_path)])
 
 

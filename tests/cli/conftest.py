@@ -1,4 +1,4 @@
-"""A disk that is full, for the tests of the program."""
+"""A full disk, for the tests of the program."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,7 +8,7 @@ import pytest
 
 
 class Limit(Protocol):
-    """Lets no file grow beyond some bytes while the block lasts."""
+    """Limits the size of every file, in bytes, during a ``with`` block."""
 
     def __call__(self, size: int) -> AbstractContextManager[None]: ...
 
@@ -20,7 +20,7 @@ def small_files() -> Limit:
     @contextmanager
     def limit(size: int) -> Iterator[None]:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))  # Python ignores the signal: a write fails
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))  # Python ignores the signal, so that a write fails
         try:
             yield
         finally:

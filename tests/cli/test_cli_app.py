@@ -1,4 +1,4 @@
-"""The program as a whole: its help, its statuses, and what it says when something is wrong."""
+"""The whole program: its help, its exit statuses and its errors."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from program import environment, run, well
 from joker import errors
 from joker.cli.app import COMMANDS
 from joker.cli.command import Command
-from joker.cli.errors import as_option, telling
+from joker.cli.errors import as_option, reporting_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,18 +29,18 @@ def test_the_program_is_what_is_installed() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_help_shows_an_example_that_the_command_would_take(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_shows_a_valid_example(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     shown = well(command.name, "--help").out
     for example in command.examples:
         assert example in shown
         arguments = example.split()
         assert arguments[:2] == ["joker", command.name]
-        if len(arguments) > 2:  # the files are not there, but every option is
+        if len(arguments) > 2:  # the options are valid, and the files do not exist
             assert run(*arguments[1:]).status == 1
 
 
-def test_help_without_a_command_names_them_all() -> None:
+def test_help_lists_all_commands() -> None:
     shown = run().out + run("--help").out
     assert all(shown.count(f" {command.name} ") >= 2 for command in COMMANDS)
     assert "2 wrong usage" in shown
@@ -59,7 +59,7 @@ def fails_with(error: BaseException) -> Callable[[], None]:
     def fail() -> None:
         raise error
 
-    return telling(fail)
+    return reporting_errors(fail)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def fails_with(error: BaseException) -> Callable[[], None]:
         (
             OSError(28, "No space left on device", "x.csv"),
             1,
-            "x.csv: the operating system refuses: No space left",
+            "x.csv: No space left on device. Check the path",
         ),
         (MemoryError(), 1, "the memory of this machine is used up"),
         (ValueError("Input X contains NaN."), 1, "joker: Input X contains NaN."),
@@ -96,16 +96,14 @@ def test_errors_are_sentences(
     assert (out, err.count("\n")) == ("", 1)
 
 
-def test_the_traceback_is_shown_to_who_asks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_traceback_is_shown_on_request(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOKER_TRACEBACK", "1")
     with pytest.raises(typer.Exit):
         fails_with(errors.InvalidData("bad."))()
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-def test_a_request_to_end_is_an_interrupt_with_its_own_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sigterm_is_an_interrupt_with_its_own_status(capsys: pytest.CaptureFixture[str]) -> None:
     cleared: list[bool] = []
 
     def wait() -> None:
@@ -116,7 +114,7 @@ def test_a_request_to_end_is_an_interrupt_with_its_own_status(capsys: pytest.Cap
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(typer.Exit) as ended:
-        telling(wait)()
+        reporting_errors(wait)()
     assert (ended.value.exit_code, cleared) == (143, [True])
     assert signal.getsignal(signal.SIGTERM) is before
     assert capsys.readouterr().err == "Interrupted.\n"
@@ -132,11 +130,11 @@ def test_commands_run_in_any_thread() -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_warnings_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    telling(lambda: warnings.warn("the last digits differ", stacklevel=1))()
+    reporting_errors(lambda: warnings.warn("the last digits differ", stacklevel=1))()
     assert capsys.readouterr().err == "joker: warning: the last digits differ\n"
 
 
-def test_keywords_of_the_library_are_said_as_options() -> None:
+def test_keywords_of_the_library_are_replaced_by_options() -> None:
     assert as_option("got lam=-1") == "got --lam -1"
     assert as_option("choose others with columns=, or") == "choose others with --columns, or"
     assert as_option("Use early_stopping=True.") == "Use --early-stopping."
@@ -144,13 +142,13 @@ def test_keywords_of_the_library_are_said_as_options() -> None:
     assert as_option("the alphabet=3, grid=4") == "the alphabet=3, grid=4"
 
 
-def test_info_tells_of_this_machine() -> None:
+def test_info_describes_this_machine() -> None:
     facts = well("info", "--json").document
     assert {"joker", "python", "torch", "cores", "gpus"} <= set(facts)
     assert "torch" in well("info").out
 
 
-def test_help_does_not_wait_for_scikit_learn() -> None:
-    """It takes as long to import as torch does, and shows nothing."""
+def test_help_does_not_import_scikit_learn() -> None:
+    """The import takes as long as that of torch, and help does not need it."""
     code = "import sys, joker.cli; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=environment(), check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Bad input, each through the library and through the program: a sentence, a status, and nothing half-written."""
+"""Bad input to the library and to the program: one sentence, an exit status, and no partial files."""
 
 import errno
 import gzip
@@ -71,13 +71,13 @@ TABLES: dict[str, tuple[Maker, str, str]] = {
     ),
     "one class": (text("d.csv", "a,y", "1,u", "2,u"), "y", r"at least two classes; .*'u'"),
     "short row": (text("d.csv", "a,b,y", "1,2,u", "3,v"), "y", r"every row must have 3 fields; row 1 has 2"),
-    "truncated gz": (packed(lambda whole: whole[:-500]), "place", r"must be whole; its compressed data end early"),
-    "damaged gz": (packed(lambda whole: whole[:50] + b"xyz" + whole[53:]), "place", r"sound compressed file|end early"),
+    "truncated gz": (packed(lambda whole: whole[:-500]), "place", r"must be complete; its compressed data end early"),
+    "damaged gz": (packed(lambda whole: whole[:50] + b"xyz" + whole[53:]), "place", r"valid compressed file|end early"),
     "truncated Parquet": (half_a_parquet, "y", r"Parquet"),
     "empty": (text("d.csv"), "y", r"the file is empty"),
     "header only": (text("d.csv", "a,y"), "y", r"a header and no rows"),
     "not a table": (text("d.docx", "hello"), "y", r"the suffix of a file of data must be one of"),
-    "no file": (lambda folder: folder / "d.csv", "y", r"a file of data must exist; there is no .*d\.csv"),
+    "no file": (lambda folder: folder / "d.csv", "y", r"a file of data must exist; .*d\.csv does not"),
 }
 
 
@@ -116,7 +116,7 @@ def test_a_table_with_other_columns(tmp_path: Path, model: Path) -> None:
 
 
 def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("joker.cli.predict.MOST_ROWS", 7)
+    monkeypatch.setattr("joker.cli.predict.MAX_BATCH_ROWS", 7)
     test = write_table(tmp_path / "test.csv", rows=50)
     lines = test.read_text(encoding="utf-8").splitlines()
     lines[40] = "inf," + lines[40].split(",", 1)[1]
@@ -128,10 +128,10 @@ def test_a_bad_value_in_the_middle_of_predicting(tmp_path: Path, model: Path, mo
     assert not list(tmp_path.glob(".joker*"))
 
 
-def test_no_input_is_written_over(tmp_path: Path, model: Path) -> None:
+def test_no_input_file_is_overwritten(tmp_path: Path, model: Path) -> None:
     table = tmp_path / "train.csv"
     before = table.read_bytes(), model.read_bytes()
-    said = "must not be a file that is read"
+    said = "must not be an input file"
     assert said in refused("fit", table, "-t", "place", "--out", table, status=2)
     assert said in refused("tune", table, "-t", "place", "--out", table, status=2)
     assert said in refused("predict", model, table, "--out", table, status=2)
@@ -182,10 +182,10 @@ def test_a_model_of_a_newer_joker(model: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "p.csv").exists()
 
 
-def test_a_damaged_model_and_none(model: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_and_a_missing_one(model: Path, tmp_path: Path) -> None:
     model.write_bytes(model.read_bytes()[:-1])
-    assert "too little" in refused("predict", model, tmp_path / "train.csv", "-o", tmp_path / "p.csv")
-    assert "there is nothing at" in refused("evaluate", tmp_path / "none.joker", tmp_path / "train.csv")
+    assert "too short" in refused("predict", model, tmp_path / "train.csv", "-o", tmp_path / "p.csv")
+    assert "does not exist" in refused("evaluate", tmp_path / "none.joker", tmp_path / "train.csv")
     assert "there is no" in refused("info", tmp_path / "none.joker")
     assert "save() wrote" in refused("info", tmp_path / "train.csv")
 
@@ -202,7 +202,7 @@ def test_a_schema_that_does_not_fit_its_model(model: Path) -> None:
 
 @pytest.mark.parametrize("room", [500, 5_000, 40_000])
 def test_a_full_disk(tmp_path: Path, model: Path, small_files: Any, room: int) -> None:
-    """Whatever does not fit any more, the store, a checkpoint, the model or predictions: nothing is left of it."""
+    """Whether the store, a checkpoint, the model or the predictions do not fit: no partial file is left."""
     big = write_table(tmp_path / "big.csv", rows=4_000)
     before = {path.name for path in tmp_path.iterdir()}
     fit = ("fit", big, "-t", "place", "--columns", "a,b,c", "-m", 300, "--max-epochs", 1, "-q")
@@ -216,7 +216,7 @@ def test_a_full_disk(tmp_path: Path, model: Path, small_files: Any, room: int) -
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_a_model_for_which_there_is_no_room_is_kept_as_a_checkpoint(
+def test_a_model_that_does_not_fit_the_disk_is_kept_as_a_checkpoint(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -227,7 +227,7 @@ def test_a_model_for_which_there_is_no_room_is_kept_as_a_checkpoint(
         patched.setattr(model_files, "_serialize", full)
         said = refused(*fit)
     assert "No space left on device" in said
-    assert "m.joker.checkpoint; the same command with --resume goes on" in said
+    assert "m.joker.checkpoint; the same command with --resume continues" in said
     assert not (tmp_path / "m.joker").exists()
     well(*fit, "--resume")
     assert joker.load(tmp_path / "m.joker").n_iter_ == 2

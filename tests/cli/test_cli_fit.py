@@ -1,7 +1,8 @@
-"""``joker fit`` and ``tune``: the options are those of the library, and nothing is left but the model."""
+"""``joker fit`` and ``tune``: the options are those of the library, and the only file they leave is the model."""
 
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_fit_is_that_of_the_library(tmp_path: Path, table: Path) -> None:
+def test_a_fit_equals_that_of_the_library(tmp_path: Path, table: Path) -> None:
     out = tmp_path / "model.joker"
     options = ("--columns", "a,b,c", "--loss", "logistic", "--lam", "2^-2:2^1", "--class-weight", "in=2", "--seed", 3)
     well("fit", table, "-t", "place", *options, "-m", 30, "--block-size", 64, "--momentum", "--out", out)
@@ -63,7 +64,7 @@ def test_a_row_store_gives_the_model_of_the_table(tmp_path: Path, table: Path) -
     )
 
 
-def test_words_that_the_library_has_no_words_for(tmp_path: Path, table: Path) -> None:
+def test_options_that_are_not_keywords_of_the_library(tmp_path: Path, table: Path) -> None:
     out = tmp_path / "m.joker"
     common = ("fit", table, "-t", "size", "--columns", "a,b", "--quiet", "--out", out)
     well(*common, "--loss", "huber", "--delta", 0.5, "-m", "exact", "--no-standardize", "--bandwidth", 2)
@@ -94,7 +95,7 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-t", "size"], "--task must be given where neither --loss nor a target of text tells it"),
+        (["-t", "size"], "--task must be given if neither --loss nor a target of text implies it"),
         (
             ["-t", "place", "--task", "regress"],
             "--task regress is for regression, and the target is for class",
@@ -104,7 +105,7 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         (["-t", "size", "--loss", "squared", "--delta", "1"], "parameters of the loss 'squared' must be among none"),
         (["-t", "place", "--epsilon", "1"], "parameters of the loss 'squared_hinge' must be among none"),
         (["-t", "size", "--loss", "huber", "--quantile", ".1,.2"], "parameters of the loss 'huber' must be"),
-        (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must go with classes"),
+        (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must be used with classes"),
         (["-t", "place", "--class-weight", "on=1"], "some of the classes in, out"),
         (["-t", "place", "--lam", "1:2"], "a range of lam must be of powers"),
         (["-t", "place", "--lam", "-1"], "lam must be a positive finite number"),
@@ -118,14 +119,28 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         (["-t", "place", "--tol", "-1"], "tol must be a number of at least 0"),
         (["-t", "place", "-m", "0"], "-m must be a whole number of at least 1"),
         (["-t", "place", "--features", "fourrier", "-m", "9"], "Did you mean 'fourier'?"),
+        (["-t", "place", "--features", "fourier_pairs", "-m", "9"], "-m must be even"),
+        (["-t", "place", "--features", "fourier", "-m", "exact"], "features need their number"),
+        (["-t", "place", "--features", "tensor_sketch"], "needs a polynomial kernel"),
+        (["-t", "place", "--kernel", "linear", "-m", "99"], "-m must be the number of inputs"),
+        (["-t", "place", "--bandwidth", "1,2"], "bandwidth must have shape (6,)"),
+        (["-t", "place", "--bandwidth", "1,2,3,-4,5,6"], "found -4 for input 3"),
+        (["-t", "place", "--kernel", "linear", "--bandwidth", "0"], "bandwidth must be a positive finite number"),
+        (["-t", "place", "--precision", "half"], "precision must be one of"),
+        (["-t", "place", "--max-epochs", "-1"], "--max-epochs must be a number of at least 0"),
+        (["-t", "place", "--max-time", "nan"], "--max-time must be a number of at least 0"),
+        (["-t", "place", "--block-size", "0"], "--block-size must be a whole number of at least 1"),
+        (["-t", "place", "--validation-fraction", "0"], "--validation-fraction must be a number"),
+        (["-t", "size", "--loss", "huber", "--delta", "0"], "delta must be positive"),
+        (["-t", "size", "--loss", "quantile", "--quantile", "0.1,2"], "quantile must be"),
         ([], "--target must name the column to predict"),
     ],
 )
-def test_bad_options_are_answered_by_a_sentence_before_the_table_is_read(
+def test_bad_options_are_refused_before_the_table_is_read(
     tmp_path: Path, table: Path, options: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files(tmp_path)
-    if "some of the classes" not in said:  # which only the table tells
+    if "some of the classes" not in said:  # the classes are known only after the table is read
         monkeypatch.setattr(row_stores, "convert", None)
     assert said in refused(
         "fit", table, "--categories", "one-hot", *options, "--out", tmp_path / "m.joker", "-q", status=2
@@ -133,14 +148,45 @@ def test_bad_options_are_answered_by_a_sentence_before_the_table_is_read(
     assert files(tmp_path) == before
 
 
-def test_a_model_needs_a_place(tmp_path: Path, table: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--kernels", "gaussian,gauss"], "Did you mean 'gaussian'?"),
+        (["--bandwidths", "1,mean"], "bandwidth (where it is not a positive number) must be one of"),
+        (["--lam", "1,0"], "lam must be a positive finite number"),
+        (["--kernels", "polynomial", "--features", "fourier", "-m", "9"], "needs a stationary kernel"),
+        (["--tol", "-1"], "tol must be a number of at least 0"),
+    ],
+)
+def test_bad_options_of_a_search_are_refused_before_the_table_is_read(
+    tmp_path: Path, table: Path, options: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_stores, "convert", None)
+    assert said in refused("tune", table, "-t", "place", "--columns", "a,b", *options, "-q", status=2)
+
+
+def test_a_search_takes_features_that_only_its_kernels_have(tmp_path: Path, table: Path) -> None:
+    search = ("--kernels", "polynomial", "--features", "tensor_sketch", "-m", 16, "--lam", 1, "--bandwidths", 1)
+    found = well("tune", table, "-t", "place", "--columns", "a,b", *search, "--sample", 50, "--json", "-q").document
+    assert {trial["kernel"] for trial in found["trials"]} == {"polynomial"}
+
+
+def test_a_model_needs_an_output_file(tmp_path: Path, table: Path) -> None:
     said = refused("fit", table, "-t", "place", "--columns", "a", status=2)
     assert "Use --out model.joker" in said
     assert "in a folder that exists" in refused("fit", table, "-t", "place", "--out", tmp_path / "none" / "m.joker")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where this process was started with SIGINT ignored (nohup, cron)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def stop_at(monkeypatch: pytest.MonkeyPatch, epoch: int, error: BaseException) -> None:
-    """Let a fit fail in the middle: the callback that shows its progress does."""
+    """Make a fit fail in the middle: the callback that shows its progress raises."""
 
     class Failing(Callback):
         def step(self, run: Run) -> None:
@@ -170,8 +216,9 @@ FIT = (
 )
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "Input/output error")], ids=["Ctrl-C", "an error"])
-def test_what_is_interrupted_goes_on_bit_for_bit(
+def test_an_interrupted_fit_continues_bit_for_bit(
     tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     out, kept = tmp_path / "m.joker", tmp_path / "m.joker.checkpoint"
@@ -180,15 +227,15 @@ def test_what_is_interrupted_goes_on_bit_for_bit(
         stop_at(patched, 2, error)
         done = run("fit", table, *FIT, "--out", out)
     assert done.status == (130 if isinstance(error, KeyboardInterrupt) else 1)
-    assert f"is in {kept}; the same command with --resume goes on" in done.err
+    assert f"is in {kept}; the same command with --resume continues" in done.err
     assert files(tmp_path) == {"train.csv", "whole.joker", kept.name}
     with monkeypatch.context() as patched:
-        patched.setattr(row_stores, "convert", None)  # said at once
+        patched.setattr(row_stores, "convert", None)  # the error comes before the table is read
         said = refused("fit", table, *FIT, "--out", out, "-q", status=2)
-    assert "--resume to go on from there, or --no-resume" in said
+    assert "--resume to continue from it, or --no-resume" in said
     said = refused("fit", table, *FIT, "--out", out, "-q", "--resume", "--seed", 1)
     assert "seed differ" in said
-    assert "the same command" not in said  # which would say the same
+    assert "the same command" not in said  # the same command would fail again
     assert kept.exists()
     well("fit", table, *FIT, "--out", out, "-q", "--resume")
     whole, resumed = joker.load(tmp_path / "whole.joker"), joker.load(out)
@@ -197,19 +244,30 @@ def test_what_is_interrupted_goes_on_bit_for_bit(
     assert not kept.exists()
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_a_fit_that_was_started_with_sigint_ignored_ignores_it(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what nohup and a background job of a script do
+    stop_at(monkeypatch, 2, KeyboardInterrupt())
+    well("fit", table, *FIT, "--out", tmp_path / "m.joker")
+    assert files(tmp_path) == {"train.csv", "m.joker"}
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_beginning_anew(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "m.joker"
     with monkeypatch.context() as patched:
         stop_at(patched, 1, KeyboardInterrupt())
-        run("fit", table, *FIT, "--out", out)
+        assert run("fit", table, *FIT, "--out", out).status == 130
     (tmp_path / "m.joker.checkpoint.123.part").touch()  # as of a process that was killed while it wrote
     well("fit", table, *FIT, "--seed", 5, "--out", out, "-q", "--no-resume")
     assert files(tmp_path) == {"train.csv", "m.joker"}
     assert joker.load(out).random_state == 5
-    assert "begins anew" in well("fit", table, *FIT, "--out", out, "--resume").err
+    assert "starts from the beginning" in well("fit", table, *FIT, "--out", out, "--resume").err
 
 
-def test_an_interrupt_while_reading_leaves_nothing(
+def test_an_interrupt_while_reading_leaves_no_files(
     tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def convert_and_stop(*args: Any, **options: Any) -> Any:
@@ -225,7 +283,7 @@ def test_an_interrupt_while_reading_leaves_nothing(
     assert files(tmp_path) == {"train.csv"}
 
 
-def test_a_passing_store_is_where_it_is_wanted(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_temporary_store(tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Path] = []
 
     def look(source: Any, path: Path, **options: Any) -> Any:
@@ -240,7 +298,7 @@ def test_a_passing_store_is_where_it_is_wanted(tmp_path: Path, table: Path, monk
     assert not list((tmp_path / "scratch").iterdir())
 
 
-def test_a_dry_run_tells_of_memory_and_leaves_nothing(tmp_path: Path, table: Path) -> None:
+def test_a_dry_run_prints_the_memory_plan_and_leaves_no_files(tmp_path: Path, table: Path) -> None:
     fit = ("fit", table, "-t", "place", "--columns", "a,b,c", "-m", 30, "--dry-run")
     shown = well(*fit, "--out", tmp_path / "m.joker")
     assert "in all, at most" in shown.out

@@ -1,4 +1,4 @@
-"""The command ``paper``: a table for a reader, a document for a machine, and what it refuses."""
+"""The command ``paper``: its table, its JSON document, and its errors."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JOKER_DATA", raising=False)
 
 
-def test_a_reader_sees_both_rows_and_that_these_are_generated() -> None:
+def test_the_table_shows_both_results_and_that_rows_are_generated() -> None:
     out = well("paper", "higgs", "--model", "svm", *GENERATED).out
     lines = {line[:26].strip(): line[26:].split() for line in out.splitlines()}
     assert out.startswith("higgs (generated rows), svm, protocol paper: 3,520 rows, 40 features")
@@ -23,7 +23,7 @@ def test_a_reader_sees_both_rows_and_that_these_are_generated() -> None:
     assert "the scores do not" in out
 
 
-def test_a_machine_gets_everything() -> None:
+def test_json_has_all_results() -> None:
     found = well("paper", "susy", "--model", "krr", "--protocol", "joker", "--json", *GENERATED).document
     assert found["generated"] is True
     assert found["comparable"] is False
@@ -40,13 +40,13 @@ def test_a_dry_run_shows_the_settings_and_reads_nothing(monkeypatch: pytest.Monk
     assert (found["order"], found["averaging"], found["halve_every"]) == ("random", False, 1_000)
 
 
-def test_absent_files_are_told_of_before_the_run(tmp_path) -> None:
+def test_missing_files_are_reported_before_the_run(tmp_path) -> None:
     done = run("paper", "susy", "--model", "huber", "--scale", "0.0005")
     assert done.status == 0
     assert done.err.startswith("The rows are generated in the shape of susy")
 
 
-def test_real_rows_of_a_stand_in(tmp_path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_rows_from_a_small_file(tmp_path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     x = rng.normal(size=(2_000, 28)).astype(np.float32)
     np.savez(tmp_path / "higgs33k.npz", X=x, y=(x[:, 0] > 0).astype(np.int64))
     arguments = ("--model", "krr", "--scale", "0.9", "--folder", tmp_path, "--json", "--quiet", "--memory", "100MB")
@@ -69,5 +69,5 @@ def test_real_rows_of_a_stand_in(tmp_path, rng: np.random.Generator, monkeypatch
         (("hepc", "--model", "krr", "--precision", "half"), 2, "precision"),
     ],
 )
-def test_what_is_wrong_gets_a_sentence(arguments: tuple[str, ...], status: int, said: str) -> None:
+def test_wrong_arguments_are_refused(arguments: tuple[str, ...], status: int, said: str) -> None:
     assert said in refused("paper", *arguments, "--quiet", status=status)

@@ -1,4 +1,4 @@
-"""What is written on a command line, read as numbers."""
+"""The values of options are parsed as numbers and lists."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,9 @@ from joker.errors import InvalidParameter
 )
 def test_a_path_of_penalties(text: str, expected: float | list[float]) -> None:
     assert parse.penalties(text) == pytest.approx(expected)
-    assert isinstance(parse.penalties(text), list) == isinstance(expected, list)  # a path holds rows out, a number not
+    assert isinstance(parse.penalties(text), list) == isinstance(
+        expected, list
+    )  # rows are held out for a list, not for a number
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_a_path_of_penalties(text: str, expected: float | list[float]) -> None:
         "nan",
     ],
 )
-def test_what_is_no_penalty_is_refused(text: str) -> None:
+def test_invalid_penalties_are_refused(text: str) -> None:
     with pytest.raises(InvalidParameter, match="got"):
         parse.penalties(text)
 

@@ -1,4 +1,4 @@
-"""``joker predict`` and ``evaluate``: what the library says, for files of any size and kind."""
+"""``joker predict`` and ``evaluate`` give the results of the library, for files of any size and kind."""
 
 import csv
 from pathlib import Path
@@ -28,11 +28,11 @@ def classifier(tmp_path: Path) -> Any:
     return model
 
 
-def test_batches_do_not_show(tmp_path: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Predictions are in the order of the rows, whatever the size of a batch, and those of the library."""
+def test_the_size_of_batches_has_no_effect(tmp_path: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predictions equal those of the library, in the order of the rows."""
     test = write_table(tmp_path / "test.csv", rows=100, seed=1, colour=True)
     x, _, _ = rows_of(test, "place", ["a", "b", "c", "colour"])
-    monkeypatch.setattr(command, "MOST_ROWS", 7)
+    monkeypatch.setattr(command, "MAX_BATCH_ROWS", 7)
     summary = well("predict", tmp_path / "model.joker", test, "--out", tmp_path / "p.csv", "--proba", "--json").document
     with (tmp_path / "p.csv").open(encoding="utf-8") as file:
         header, *rows = csv.reader(file)
@@ -67,10 +67,10 @@ def test_columns_are_found_by_their_names(tmp_path: Path, classifier: Any) -> No
     assert (tmp_path / "test.out.csv").read_text() == (tmp_path / "turned.out.csv").read_text()
 
 
-def test_figures_of_a_classifier(tmp_path: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_of_a_classifier(tmp_path: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     test = write_table(tmp_path / "test.csv", rows=100, seed=1, colour=True)
     x, y, _ = rows_of(test, "place", ["a", "b", "c", "colour"])
-    monkeypatch.setattr(command, "MOST_ROWS", 7)
+    monkeypatch.setattr(command, "MAX_BATCH_ROWS", 7)
     found = well("evaluate", tmp_path / "model.joker", test, "--json").document
     assert found["accuracy"] == pytest.approx(classifier.score(x, y))
     assert found["rows"] == 100
@@ -100,7 +100,7 @@ def test_a_model_of_arrays_takes_a_table_of_as_many_columns(tmp_path: Path) -> N
     assert np.allclose(np.loadtxt(tmp_path / "p.csv", skiprows=1), model.predict(x), atol=1e-6)
     np.save(tmp_path / "wide.npy", np.ones((4, 5)))
     said = refused("predict", tmp_path / "model.joker", tmp_path / "wide.npy", "-o", tmp_path / "p.csv")
-    assert "the 3 inputs it was fitted on" in said
+    assert "the 3 inputs that the model was fitted on" in said
 
 
 def test_a_model_of_a_frame_takes_its_names(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_a_model_of_a_frame_takes_its_names(tmp_path: Path) -> None:
     model = joker.KernelQuantile(quantile=[0.1, 0.9], n_features=20, random_state=0)
     model.fit(frame[["c", "a"]], frame["size"]).save(tmp_path / "model.joker")
     done = well("predict", tmp_path / "model.joker", tmp_path / "train.csv", "-o", tmp_path / "p.csv")
-    assert done.err == ""  # no word on names that an array lacks
+    assert done.err == ""  # no warning about missing names of inputs
     assert (tmp_path / "p.csv").read_text().startswith("prediction=0.1,prediction=0.9\n")
     found = well("evaluate", tmp_path / "model.joker", tmp_path / "train.csv", "--target", "size", "--json").document
     assert len(found["pinball_loss"]) == 2
 
 
-def test_what_does_not_go_together_is_said(tmp_path: Path, classifier: Any) -> None:
+def test_arguments_that_contradict_one_another_are_refused(tmp_path: Path, classifier: Any) -> None:
     model, test = tmp_path / "model.joker", write_table(tmp_path / "test.csv", rows=20, colour=True)
     joker.KernelSVC().fit(np.eye(4), [0, 0, 1, 1]).save(tmp_path / "svc.joker")
     said = refused("predict", tmp_path / "svc.joker", test, "-o", tmp_path / "p.csv", "--proba", status=2)
@@ -129,7 +129,7 @@ def test_what_does_not_go_together_is_said(tmp_path: Path, classifier: Any) -> N
 
 
 def test_memory_bounds_the_batches() -> None:
-    assert command.batch_rows("1GB", 10, 1) == command.MOST_ROWS
+    assert command.batch_rows("1GB", 10, 1) == command.MAX_BATCH_ROWS
     few = command.batch_rows("1MB", 1000, 1)
     assert 1 <= few * 1000 * 8 <= 1e6 / 4
     assert command.batch_rows("1kB", 1000, 1) == 1

@@ -1,4 +1,4 @@
-"""Predictions as files: the numbers come back, and a file is whole or not there."""
+"""Files of predictions: the numbers are read back exactly, and no partial file is left."""
 
 import csv
 import errno
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from joker.cli.prediction_files import check_target, writing
+from joker.cli.prediction_files import check_table_output, write_table
 from joker.errors import InvalidFile, InvalidParameter, MissingFile
 
 BATCHES = [
@@ -18,8 +18,8 @@ BATCHES = [
 NAMES = ["prediction", "p=a", "p=b"]
 
 
-def test_csv_gives_every_number_back_in_few_digits(tmp_path: Path) -> None:
-    with writing(tmp_path / "p.csv", NAMES) as write:
+def test_numbers_in_csv_are_exact_and_short(tmp_path: Path) -> None:
+    with write_table(tmp_path / "p.csv", NAMES) as write:
         for batch in BATCHES:
             write(batch)
     with (tmp_path / "p.csv").open(encoding="utf-8", newline="") as file:
@@ -34,7 +34,7 @@ def test_csv_gives_every_number_back_in_few_digits(tmp_path: Path) -> None:
 
 def test_parquet_keeps_types(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    with writing(tmp_path / "p.parquet", NAMES) as write:
+    with write_table(tmp_path / "p.parquet", NAMES) as write:
         for batch in BATCHES:
             write(batch)
     table = parquet.read_table(tmp_path / "p.parquet")
@@ -45,7 +45,7 @@ def test_parquet_keeps_types(tmp_path: Path) -> None:
 
 
 def write_twice(path: Path, column: Any, error: BaseException | None = None) -> None:
-    with writing(path, ["x"]) as write:
+    with write_table(path, ["x"]) as write:
         write([column])
         write([column])
         if error is not None:
@@ -53,7 +53,7 @@ def write_twice(path: Path, column: Any, error: BaseException | None = None) -> 
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
-def test_what_is_interrupted_leaves_the_file_of_before(tmp_path: Path, name: str) -> None:
+def test_an_interrupt_leaves_the_old_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("before")
     with pytest.raises(KeyboardInterrupt):
         write_twice(tmp_path / name, np.arange(9), KeyboardInterrupt())
@@ -62,32 +62,32 @@ def test_what_is_interrupted_leaves_the_file_of_before(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 @pytest.mark.parametrize("room", [10, 100_000])
-def test_a_full_disk_is_named_and_nothing_is_left(tmp_path: Path, name: str, room: int, small_files: Any) -> None:
+def test_a_full_disk_is_reported_and_no_file_is_left(tmp_path: Path, name: str, room: int, small_files: Any) -> None:
     numbers = np.random.default_rng(0).normal(size=10_000)
-    with small_files(room), pytest.raises(InvalidFile, match=f"{name} must be in a place with room.*File too large"):
+    with small_files(room), pytest.raises(InvalidFile, match=f"{name} must be on a disk with room.*File too large"):
         write_twice(tmp_path / name, numbers)
     assert not list(tmp_path.iterdir())
 
 
-def test_errors_of_the_reader_are_not_those_of_the_writer(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="from elsewhere"), writing(tmp_path / "p.csv", NAMES):
+def test_errors_from_elsewhere_are_not_changed(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="from elsewhere"), write_table(tmp_path / "p.csv", NAMES):
         raise OSError(errno.EIO, "from elsewhere")
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real.csv").write_text("before")
     (tmp_path / "p.csv").symlink_to("real.csv")
-    with writing(tmp_path / "p.csv", ["x"]) as write:
+    with write_table(tmp_path / "p.csv", ["x"]) as write:
         write([np.arange(2)])
     assert (tmp_path / "p.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "x\n0\n1\n"
 
 
-def test_places_where_nothing_can_be_written_are_refused_at_once(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match=r"must end in \.csv or \.parquet.*got 'p\.xls'"):
-        check_target(tmp_path / "p.xls")
+        check_table_output(tmp_path / "p.xls")
     with pytest.raises(MissingFile, match="in a folder that exists"):
-        check_target(tmp_path / "none" / "p.csv")
+        check_table_output(tmp_path / "none" / "p.csv")
     (tmp_path / "p.csv").mkdir()
     with pytest.raises(InvalidFile, match="must name a file"):
-        check_target(tmp_path / "p.csv")
+        check_table_output(tmp_path / "p.csv")

@@ -1,4 +1,4 @@
-"""The installed program, as a new user tries it: from a CSV to predictions and figures, through interruptions."""
+"""The installed program as a user runs it: from a CSV file to predictions and scores, also after a kill."""
 
 import os
 import signal
@@ -12,10 +12,10 @@ from program import Done, finish, start, write_table
 
 import joker
 
-# Enough epochs for a fit to be caught in the middle of them.
+# Enough epochs to kill a fit before its end.
 FIT = ("fit", "train.csv", "-t", "place", "--columns", "a,b,c", "--loss", "logistic", "-m", "50", "--lam", "0.1,1")
 EPOCHS = ("--max-epochs", "40", "--tol", "0")
-LONG = 60  # seconds in which a fit surely gets somewhere
+LONG = 60  # seconds; a fit needs less time to its first checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def program(folder: Path, *arguments: object) -> Done:
     return finish(start(folder, *arguments))
 
 
-def test_from_a_csv_to_predictions_and_figures(folder: Path) -> None:
+def test_from_a_csv_to_predictions_and_scores(folder: Path) -> None:
     done = program(folder, "predict", "model.joker", "test.csv", "--out", "predictions.csv", "--proba")
     assert (done.status, done.err) == (0, "")
     header, *rows = (folder / "predictions.csv").read_text(encoding="utf-8").splitlines()
@@ -51,7 +51,7 @@ def test_from_a_csv_to_predictions_and_figures(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal is sent")
-def test_a_killed_fit_goes_on_to_the_same_model(folder: Path, tmp_path: Path) -> None:
+def test_a_killed_fit_continues_to_the_same_model(folder: Path, tmp_path: Path) -> None:
     os.link(folder / "train.csv", tmp_path / "train.csv")
     kept = tmp_path / "m.joker.checkpoint"
     assert killed(tmp_path, kept).status == -signal.SIGKILL
@@ -67,7 +67,7 @@ def test_a_killed_fit_goes_on_to_the_same_model(folder: Path, tmp_path: Path) ->
 
 
 def killed(folder: Path, kept: Path) -> Done:
-    """Start a fit, and kill it as soon as it has left its first checkpoint."""
+    """Start a fit, and kill it as soon as its first checkpoint exists."""
     process = start(folder, *FIT, *EPOCHS, "--out", "m.joker")
     until = time.monotonic() + LONG
     while not kept.exists() and process.poll() is None and time.monotonic() < until:
@@ -77,5 +77,5 @@ def killed(folder: Path, kept: Path) -> Done:
 
 
 def half_written(folder: Path) -> set[str]:
-    """A checkpoint that was on its way when the process was killed."""
+    """Return the checkpoint that was being written when the process was killed."""
     return {path.name for path in folder.glob("m.joker.checkpoint.*.part")}

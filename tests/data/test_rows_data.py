@@ -1,13 +1,14 @@
 """Rows are checked at the border; a message names the first entry that is wrong."""
 
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 from peak_memory import peak_bytes
 
-from joker.data import check_finite, check_floating, check_rows, check_tensor
+from joker.data import TensorRows, as_rows, as_source, check_finite, check_floating, check_rows, check_tensor, convert
 from joker.errors import InvalidData
 from joker.runtime.memory import CHUNK_ENTRIES
 
@@ -119,3 +120,26 @@ def test_rows_wider_than_a_run_are_checked():
     x[1, -1] = math.nan
     with pytest.raises(InvalidData, match=f"at row 1, column {CHUNK_ENTRIES}"):
         check_finite(x, "X")
+
+
+# Once, where data enter.
+
+
+def test_rows_are_checked_once(monkeypatch):
+    found = []
+    for module in ("joker.data.as_rows", "joker.data.rows"):
+        monkeypatch.setattr(import_module(module), "check_finite", lambda x, *others: found.append(len(x)))
+    checked = check_rows(rows(5))
+    as_rows(checked)
+    as_rows(checked.some(torch.tensor([0, 2])))
+    assert found == [5]
+    as_rows(TensorRows(rows(7)))  # of which nobody has said that they are finite
+    assert found == [5, 7]
+
+
+def test_a_table_is_checked_once_on_its_way_to_a_store(monkeypatch, tmp_path):
+    found = []
+    for module in ("joker.data.sources.base", "joker.data.store.convert"):
+        monkeypatch.setattr(import_module(module), "check_values", lambda x, *others: found.append(len(x)))
+    convert(as_source(np.ones((9, 2)), np.arange(9) % 3), tmp_path / "a.rows")
+    assert found == [9]

@@ -36,7 +36,7 @@ def test_the_width_is_that_of_the_levels(schema):
 
 
 def test_two_columns_of_one_name_are_refused():
-    with pytest.raises(InvalidData, match="'a' is there more than once"):
+    with pytest.raises(InvalidData, match="'a' occurs more than once"):
         Schema.numbers(["a", "b", "a"])
 
 

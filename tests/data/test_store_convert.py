@@ -41,7 +41,7 @@ def test_every_row_comes_back_with_its_target(path: Path, kind: Any) -> None:
     assert not np.array_equal(got, x)
     assert ((got[:, 0].astype(int) % 2 == 1) == (store.y == "odd")).all()
     assert store.header.x.dtype == kind
-    assert (store.task, store.classes.tolist(), store.header.figures["rows"]) == (
+    assert (store.task, store.classes.tolist(), store.header.statistics["rows"]) == (
         "classification", ["even", "odd"], [120, 120],
     )  # fmt: skip
     assert left(path) == ["table.rows"]
@@ -53,8 +53,8 @@ def test_figures_are_those_of_the_table(path: Path, rng: np.random.Generator) ->
     wide = x.astype(np.float64)
     assert_allclose(store.scaling.mean, wide.mean(0), rtol=1e-12)
     assert_allclose(store.scaling.deviation, wide.std(0), rtol=1e-7, atol=1e-12)
-    assert store.header.figures["low"] == wide.min(0).tolist()
-    assert store.header.figures["high"] == wide.max(0).tolist()
+    assert store.header.statistics["low"] == wide.min(0).tolist()
+    assert store.header.statistics["high"] == wide.max(0).tolist()
     assert store.scaling.deviation[2] == 0
     assert store.task == "regression"
     assert store.y.dtype == np.float32
@@ -174,7 +174,7 @@ WRONG = [
     (
         lambda path: convert(Table(wrong(1e60)), path),
         InvalidData,
-        r"they are kept in, float32; found 1e\+60",
+        r"they are stored, float32; found 1e\+60",
     ),
     (lambda path: convert(Table(wrong(0.5)), path, dtype="uint8"), InvalidData, "uint8; found 0.5 at row 33, column"),
     (lambda path: convert(Table(wrong(7e4)), path, dtype="float16"), InvalidData, "found 70000.0 at row 33"),
@@ -204,7 +204,7 @@ def test_what_cannot_be_kept_is_refused_and_leaves_nothing(path: Path, make: Any
 def test_a_batch_of_another_width_is_refused(path: Path) -> None:
     table = Table(numbered(5))
     table.schema = Schema.numbers(["a", "b"])
-    with pytest.raises(InvalidData, match="the 2 columns of the schema; the one from row 0 on has 3"):
+    with pytest.raises(InvalidData, match="the 2 columns of the schema; the one that starts at row 0 has 3"):
         convert(table, path)
 
 
@@ -231,7 +231,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(path: Path, when: str, mon
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000 if when == "rows" else 100, hard))
     try:
-        with pytest.raises(InvalidFile, match=r"is full .* Nothing is left"):
+        with pytest.raises(InvalidFile, match=r"must be in a place with room.*File too large. Nothing is left"):
             convert(Table(numbered(5000)), path, memory="1MB" if when == "rows" else "3kB")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

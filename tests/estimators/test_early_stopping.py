@@ -1,4 +1,4 @@
-"""Early stopping: the best epoch is returned, and everything that is said of the model is said of that epoch."""
+"""Early stopping: the model and all its attributes are those of the best epoch."""
 
 import json
 
@@ -15,7 +15,7 @@ from joker.errors import StateMismatch
 
 @pytest.fixture
 def noise(rng: np.random.Generator):
-    """Rows whose targets are almost noise: a small λ fits it, and does worse the longer it runs."""
+    """Rows whose targets are mostly noise: with a small λ the score falls with every epoch."""
     X, Xv = rng.normal(size=(2, 150, 2))
     return X, np.sin(X[:, 0]) + rng.normal(size=150), Xv, np.sin(Xv[:, 0]) + rng.normal(size=150)
 
@@ -47,7 +47,7 @@ def test_the_model_is_that_of_the_best_epoch(noise, n_features: int | None) -> N
     assert not hasattr(alone, "path_")
 
 
-def test_rows_are_held_out_where_none_are_given(labels) -> None:
+def test_rows_are_held_out_without_an_eval_set(labels) -> None:
     X, y, _, _ = labels
     model = joker.KernelLogistic(early_stopping=True, validation_fraction=0.2, random_state=0).fit(X, y)
     assert len(model.dual_coef_) == 120
@@ -127,8 +127,8 @@ def test_one_prediction_of_the_held_rows_an_epoch(noise, monkeypatch: pytest.Mon
     assert len(seen) == len(model.history_)
 
 
-def test_patience_of_ones_own(noise) -> None:
-    """A callback that stops early takes the place of the default one, and rows are held out for it."""
+def test_a_callback_with_another_patience(noise) -> None:
+    """A callback that stops early replaces the default one, and rows are held out for it."""
     X, y, Xv, yv = noise
     model = ridge(callbacks=[EarlyStopping(patience=1)]).fit(X, y)
     assert model.stop_reason_ == "The validation score has not risen for an epoch."
@@ -146,7 +146,7 @@ def test_held_out_rows_without_weight_do_not_count(noise) -> None:
     assert model.history_[0]["validation_score"] > -1
 
 
-def test_names_of_inputs_do_not_warn(labels) -> None:
+def test_names_of_inputs_cause_no_warning(labels) -> None:
     pandas = pytest.importorskip("pandas")
     X, y, _, _ = labels
     frame = pandas.DataFrame(X, columns=["a", "b"])
@@ -155,7 +155,7 @@ def test_names_of_inputs_do_not_warn(labels) -> None:
 
 
 def test_callbacks_of_an_estimator(noise, tmp_path) -> None:
-    """A checkpoint, a log, a limit and one's own, and a model in the middle of the fit."""
+    """A checkpoint, a log, a time limit and a user's callback, which gets the model of each epoch."""
     X, y, Xv, yv = noise
     models = []
 
@@ -178,19 +178,19 @@ def test_callbacks_of_an_estimator(noise, tmp_path) -> None:
     longer = ridge(lam=[1e-3, 1e-1], max_epochs=5, callbacks=callbacks).fit(X, y, eval_set=(Xv, yv))
     straight = ridge(lam=[1e-3, 1e-1], max_epochs=5).fit(X, y, eval_set=(Xv, yv))
     assert_array_equal(longer.predict(Xv), straight.predict(Xv))
-    assert len(models) == 3 + 3  # the third epoch is told again, the first two are not run again
+    assert len(models) == 3 + 3  # the third epoch is reported again, and the first two are not run again
     with pytest.raises(StateMismatch, match="targets differ"):
         ridge(lam=[1e-3, 1e-1], callbacks=callbacks).fit(X, -y, eval_set=(Xv, yv))
 
 
-def test_the_time_ends_a_fit(noise) -> None:
+def test_max_time_ends_a_fit(noise) -> None:
     X, y, _, _ = noise
     model = ridge(max_epochs=1e9, max_time=0.2).fit(X, y)
     assert model.stop_reason_ == "The time allowed was used up."
     assert 0.2 <= model.history_[-1]["seconds"] < 20
 
 
-def test_the_history_tells_memory(noise) -> None:
+def test_the_history_has_the_peak_memory(noise) -> None:
     X, y, _, _ = noise
     peaks = [entry["peak_bytes"] for entry in ridge(max_epochs=3).fit(X, y).history_]
     assert peaks == sorted(peaks)

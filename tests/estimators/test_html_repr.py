@@ -1,4 +1,4 @@
-"""A notebook shows scikit-learn's diagram and, once fitted, a table of how the fit went."""
+"""A notebook shows scikit-learn's diagram and, after the fit, a table of its result."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ CELL = re.compile(r"<tr><th>(.*?)</th><td>(.*?)</td></tr>")
 
 
 def table(model: object) -> dict[str, str]:
-    """What is there beyond scikit-learn's diagram, and the same in both protocols."""
+    """The table after scikit-learn's diagram, which is the same in both protocols."""
     shown, bundle = model._repr_html_(), model._repr_mimebundle_()
     summary = shown[shown.rindex("<table>") :]
     assert bundle["text/html"].endswith(summary)
@@ -29,7 +29,7 @@ def table(model: object) -> dict[str, str]:
     return dict(CELL.findall(summary))
 
 
-def test_a_fitted_estimator_says_what_was_solved_and_how_well() -> None:
+def test_the_table_of_a_fitted_estimator() -> None:
     model = joker.KernelHuber(delta=0.5, lam=[0.1, 1.0], bandwidth=1.5).fit(X, Y, eval_set=(X, Y))
     shown = table(model)
     assert shown.pop("seconds")
@@ -56,7 +56,7 @@ def test_features_and_levels_are_counted() -> None:
     assert table(joker.KernelRidge(kernel="polynomial").fit(X, Y))["kernel"] == "Polynomial(degree=3)"
 
 
-def test_before_the_fit_it_is_scikit_learns_alone() -> None:
+def test_before_the_fit_there_is_no_table() -> None:
     model = joker.KernelRidge()
     numbered = re.compile(r"sk-\w+-id-\d+")
     assert numbered.sub("", model._repr_html_()) == numbered.sub("", estimator_html_repr(model))
@@ -72,21 +72,21 @@ def test_everything_is_escaped() -> None:
     assert shown["loss"] == "Odd(note=&lt;script&gt;&amp;)"
 
 
-def test_text_is_shown_where_text_is_asked_for() -> None:
+def test_text_is_shown_if_scikit_learn_is_set_to_text() -> None:
     model = joker.KernelRidge().fit(X, Y)
     with sklearn.config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert model._repr_mimebundle_() == {"text/plain": repr(model)}
 
 
-def test_parameters_spoilt_after_the_fit_break_no_notebook() -> None:
+def test_invalid_parameters_after_the_fit_hide_the_table() -> None:
     for spoilt in ({"kernel": "gausian"}, {"delta": -1.0}):
         model = joker.KernelHuber().fit(X, Y).set_params(**spoilt)
         assert "relative gap" not in model._repr_html_()
 
 
 @pytest.mark.parametrize("fitted", [False, True])
-def test_a_pipeline_is_shown_as_ever(fitted: bool) -> None:
+def test_a_pipeline_is_shown(fitted: bool) -> None:
     pipe = make_pipeline(StandardScaler(), joker.KernelSVC())
     pipe = pipe.fit(X, Y > 0) if fitted else clone(pipe)
     assert "KernelSVC" in pipe._repr_html_()

@@ -1,4 +1,4 @@
-"""A path of λ: every model as if fitted alone, and the choice made on rows that were not trained on."""
+"""A path of λ: every model equals a separate fit, and held-out rows choose the best."""
 
 import pickle
 
@@ -22,7 +22,7 @@ def data(rng: np.random.Generator):
 
 @pytest.mark.parametrize("n_features", [None, 100])
 @pytest.mark.parametrize("name", ["KernelRidge", "KernelHuber", "KernelSVR"])
-def test_each_model_is_as_if_fitted_alone(data, name: str, n_features: int | None) -> None:
+def test_each_model_equals_a_separate_fit(data, name: str, n_features: int | None) -> None:
     X, Xv, y, yv = data
     model = getattr(joker, name)(lam=LAMS, tol=1e-12, n_features=n_features, random_state=0)
     model.fit(X, y, eval_set=(Xv, yv))
@@ -32,7 +32,7 @@ def test_each_model_is_as_if_fitted_alone(data, name: str, n_features: int | Non
 
 
 def test_the_best_on_the_held_out_rows_is_kept(data) -> None:
-    """Its loss, by hand; neither end of a path that is wide enough."""
+    """The scores equal the losses of the predictions, and the best λ is inside the path."""
     X, Xv, y, yv = data
     model = joker.KernelRidge(lam=LAMS).fit(X, y, eval_set=(Xv, yv))
     by_hand = [-np.mean((yv - f) ** 2) / 2 for f in model.path_.predict(Xv)]
@@ -54,7 +54,7 @@ def test_of_equal_scores_the_simplest_model_wins() -> None:
 
 
 def test_rows_are_held_out_and_not_trained_on(data) -> None:
-    """A seeded tenth of the rows; the rest are those of ``dual_coef_``."""
+    """The held-out rows depend on the seed; ``dual_coef_`` has the other rows."""
     X, Xv, y, _ = data
     model = joker.KernelRidge(lam=LAMS, validation_fraction=0.2, random_state=3).fit(X, y)
     assert len(model.dual_coef_) == 0.8 * len(X)
@@ -63,7 +63,7 @@ def test_rows_are_held_out_and_not_trained_on(data) -> None:
 
 
 def test_a_rare_class_is_in_both_parts(rng: np.random.Generator) -> None:
-    """Unstratified, a tenth of 200 rows holds out none of a class of 10 every third time or so."""
+    """Without stratification, a tenth of 200 rows has none of a class of 10 in about one of three draws."""
     X = rng.normal(size=(200, 2))
     y = np.arange(200) < 10
     for seed in range(5):
@@ -73,7 +73,7 @@ def test_a_rare_class_is_in_both_parts(rng: np.random.Generator) -> None:
 
 
 def test_weights_count_in_the_choice(data) -> None:
-    """Held-out rows of weight 0 do not count: the path is that of the other rows alone."""
+    """Held-out rows of weight 0 have no effect on the choice."""
     X, _, y, _ = data
     spoilt, w = y.copy(), np.ones(len(y))
     spoilt[::4], w[::4] = 1e3, 0
@@ -88,7 +88,7 @@ def test_held_out_rows_without_weight_choose_nothing(data) -> None:
         joker.KernelRidge(lam=LAMS).fit(X, y, sample_weight=w)
 
 
-def test_classes_and_quantiles_ride_along(data) -> None:
+def test_paths_of_classes_and_quantiles(data) -> None:
     X, Xv, y, yv = data
     cut = [2.5, 3.5]
     model = joker.KernelLogistic(lam=LAMS, tol=1e-10).fit(X, np.digitize(y, cut), eval_set=(Xv, np.digitize(yv, cut)))
@@ -116,7 +116,7 @@ def test_one_penalty_with_an_eval_set_has_its_score(data) -> None:
     assert not hasattr(model.fit(X, y), "path_")
 
 
-def test_a_path_survives_pickling_and_costs_its_weights_once(data) -> None:
+def test_a_pickled_path_stores_its_weights_once(data) -> None:
     X, Xv, y, yv = data
     model = joker.KernelRidge(lam=LAMS).fit(X, y, eval_set=(Xv, yv))
     stored = pickle.dumps(model)

@@ -172,6 +172,17 @@ def test_the_plan_is_that_of_the_fit() -> None:
     assert plan.total == max(plan.at(time) for time in ("before the first step", plan.peak))
 
 
+def test_a_plan_needs_no_fit_for_any_estimator() -> None:
+    X, y = rows()
+    for model in (
+        joker.KernelQuantile(quantile=[0.1, 0.9], max_epochs=1, random_state=0),
+        joker.KernelRegressor(loss="huber", max_epochs=1, random_state=0),
+        joker.KernelLogistic(class_weight="balanced", max_epochs=1, random_state=0),
+    ):
+        targets = y > 0 if isinstance(model, joker.KernelLogistic) else y
+        assert model.plan(X, targets).total <= model.fit(X, targets).plan_.total  # the fit knows of weights
+
+
 def test_a_plan_reads_as_a_table() -> None:
     X, y = rows()
     lines = str(joker.KernelRidge(n_features=50, memory="80MB").plan(X, y)).splitlines()

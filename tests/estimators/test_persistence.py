@@ -1,4 +1,4 @@
-"""A saved estimator is the same estimator; a file that is not as it was written is refused with a sentence."""
+"""A loaded estimator equals the saved one; a changed file is refused."""
 
 import json
 from collections.abc import Callable
@@ -92,7 +92,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
 
 @pytest.fixture(scope="module")
 def fitted() -> Callable[[str], Any]:
-    """Each model, fitted when first asked for."""
+    """Each model, fitted at its first use."""
     made: dict[str, Any] = {}
 
     def get(name: str) -> Any:
@@ -106,13 +106,13 @@ def fitted() -> Callable[[str], Any]:
 
 
 def saved(model: Any, path: Path, **options: Any) -> Any:
-    """The model as it comes back from a file."""
+    """The model, saved and loaded."""
     model.save(path, **options)
     return joker.load(path)
 
 
 def assert_same(one: Any, other: Any) -> None:
-    """Equal through and through, types and arrays included."""
+    """Check that all values are equal, including types and arrays."""
     assert type(one) is type(other)
     if isinstance(one, np.ndarray | np.generic):
         assert one.dtype == other.dtype
@@ -128,14 +128,14 @@ def assert_same(one: Any, other: Any) -> None:
         for a, b in zip(one, other, strict=True):
             assert_same(a, b)
     elif hasattr(one, "__dict__"):
-        # How features were drawn is not stored with the features; the bytes of a row are counted when asked for.
+        # The origin of features is not stored with the features; the bytes of a row are computed at their first use.
         assert_same(*({**vars(value), "origin": None, "row_bytes": None, "plan_": None} for value in (one, other)))
     else:
         assert one == other
 
 
 def assert_predicts_the_same(one: Any, other: Any) -> None:
-    """Bit for bit, whatever it can be asked."""
+    """Check that all predictions are equal, bit for bit."""
     for method in ("predict", "decision_function", "predict_proba"):
         assert hasattr(one, method) == hasattr(other, method)
         if hasattr(one, method):
@@ -144,8 +144,8 @@ def assert_predicts_the_same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("store", [False, True], ids=["seed", "stored"])
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_saved_comes_back(fitted, tmp_path: Path, name: str, store: bool) -> None:
-    """Every attribute and parameter, every model of a path, every prediction, and the file itself."""
+def test_a_loaded_estimator_equals_the_saved_one(fitted, tmp_path: Path, name: str, store: bool) -> None:
+    """Every attribute and parameter, every model of a path, every prediction, and the bytes of the file."""
     model, path = fitted(name), tmp_path / "model"
     again = saved(model, path, store_features=store)
     assert_same(again, model)
@@ -157,7 +157,7 @@ def test_what_is_saved_comes_back(fitted, tmp_path: Path, name: str, store: bool
 
 
 @pytest.mark.parametrize("name", ["ridge", "svr", "logistic path", "quantiles", "regressor composed"])
-def test_a_loaded_estimator_is_an_estimator(fitted, tmp_path: Path, name: str) -> None:
+def test_a_loaded_estimator_can_be_fitted_again(fitted, tmp_path: Path, name: str) -> None:
     again = saved(fitted(name), tmp_path / "model")
     model, y = MODELS[name]
     assert repr(clone(again)) == repr(fitted(name))
@@ -175,7 +175,7 @@ def document_of(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["pairs", "orthogonal", "structured", "laplacian features", "ridge features path"])
-def test_a_seed_takes_the_place_of_features(fitted, tmp_path: Path, name: str) -> None:
+def test_a_seed_is_stored_instead_of_features(fitted, tmp_path: Path, name: str) -> None:
     path = tmp_path / "model"
     fitted(name).save(path)
     assert not any(tensor.startswith("map.") for tensor in names_of(path))
@@ -207,19 +207,19 @@ def test_sparse_rows_stay_sparse(fitted, tmp_path: Path) -> None:
     fitted("sparse").save(tmp_path / "model")
     with safe_open(tmp_path / "model", framework="np") as file:
         assert file.get_tensor("rows.values").size == SPARSE.nnz
-        assert "rows" not in file.keys()  # noqa: SIM118  # it is no dict
+        assert "rows" not in file.keys()  # noqa: SIM118  # it is not a dict
 
 
-def test_what_is_not_needed_to_predict_stays_behind(tmp_path: Path) -> None:
+def test_parts_that_predictions_do_not_need_are_not_saved(tmp_path: Path) -> None:
     random, watchers = np.random.RandomState(0), [joker.callbacks.TimeLimit(60)]
     model = joker.KernelRidge(random_state=random, callbacks=watchers, warm_start=True).fit(X, Y)
     again = saved(model, tmp_path / "model")
     assert (again.random_state, again.callbacks) == (None, None)
     assert_predicts_the_same(again, model)
-    assert again.fit(X, Y).n_iter_ == model.n_iter_  # there is nothing to go on from
+    assert again.fit(X, Y).n_iter_ == model.n_iter_  # the state of the warm start is not saved
 
 
-def test_names_of_inputs_come_back(tmp_path: Path) -> None:
+def test_names_of_inputs_are_saved(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
     again = saved(joker.KernelRidge().fit(frame, Y), tmp_path / "model")
@@ -230,7 +230,7 @@ def test_names_of_inputs_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n_features", [None, 200])
-def test_a_kernel_and_a_loss_of_ones_own_are_given_again(tmp_path: Path, n_features: int | None) -> None:
+def test_the_user_gives_an_own_kernel_and_loss_again(tmp_path: Path, n_features: int | None) -> None:
     path, kernel, loss = tmp_path / "model", Bump(height=2.0), Half()
     model = joker.KernelRegressor(kernel=kernel, loss=loss, bandwidth=1.5, n_features=n_features).fit(X, Y)
     model.save(path)
@@ -240,7 +240,7 @@ def test_a_kernel_and_a_loss_of_ones_own_are_given_again(tmp_path: Path, n_featu
     assert_predicts_the_same(again, model)
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_a_missing_kernel_or_loss_is_named(tmp_path: Path) -> None:
     path, loss = tmp_path / "model", losses.InfimalConvolution((Half(), losses.Absolute()))
     joker.KernelRegressor(kernel=Bump(), loss=loss).fit(X, Y).save(path)
     with pytest.raises(InvalidParameter, match=r"kernel must be .* Bump\(bandwidth=1.0, height=1.0\).* got None"):
@@ -254,7 +254,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         joker.load(path, kernel=Bump())
 
 
-def test_a_kernel_that_prints_alike_and_draws_otherwise_is_noticed(tmp_path: Path) -> None:
+def test_another_kernel_with_the_same_name_is_refused(tmp_path: Path) -> None:
     class Other(Bump):
         def mixture(self, m: int, generator: torch.Generator) -> Tensor:
             return super().mixture(m, generator) * 1.01
@@ -266,7 +266,7 @@ def test_a_kernel_that_prints_alike_and_draws_otherwise_is_noticed(tmp_path: Pat
 
 
 @pytest.mark.parametrize("n_features", [None, 200])
-def test_a_kernel_of_ones_own_is_not_changed_behind_the_fit(tmp_path: Path, n_features: int | None) -> None:
+def test_an_own_kernel_that_was_replaced_after_the_fit_is_refused(tmp_path: Path, n_features: int | None) -> None:
     model = joker.KernelRidge(kernel=Bump(), n_features=n_features).fit(X, Y)
     for other in ("gaussian", Bump(height=2.0)):
         with pytest.raises(InvalidParameter, match="one that the model was fitted with"):
@@ -277,7 +277,7 @@ class Renamed(joker.KernelRidge):
     """An estimator of the user's own."""
 
 
-def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
+def test_estimators_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model"
     with pytest.raises(NotFittedError):
         joker.KernelRidge().save(path)
@@ -312,7 +312,7 @@ def drawn_file(fitted, tmp_path: Path) -> Path:
 
 
 def redraw(monkeypatch: pytest.MonkeyPatch, change: Callable[[Tensor], Tensor]) -> None:
-    """Let features be drawn as on a machine that changes each tensor so."""
+    """Draw features as on a machine that changes each tensor with ``change``."""
     real = features.draw
 
     def draw(*arguments: Any, **options: Any) -> Any:
@@ -322,7 +322,7 @@ def redraw(monkeypatch: pytest.MonkeyPatch, change: Callable[[Tensor], Tensor]) 
     monkeypatch.setattr(features, "draw", draw)
 
 
-def test_another_rounding_is_told(fitted, drawn_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_rounding_causes_a_warning(fitted, drawn_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     redraw(monkeypatch, lambda tensor: tensor * (1 + 4e-16))
     with pytest.warns(InexactFeatures, match="rounds them differently"):
         again = joker.load(drawn_file)
@@ -336,8 +336,10 @@ def test_another_draw_is_refused(drawn_file: Path, monkeypatch: pytest.MonkeyPat
         joker.load(drawn_file)
 
 
-def test_what_cannot_be_drawn_again_is_stored(fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And stored features are not drawn."""
+def test_features_that_cannot_be_drawn_again_are_stored(
+    fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stored features are not drawn again."""
     redraw(monkeypatch, lambda tensor: tensor + 1)
     path = tmp_path / "model"
     again = saved(fitted("ridge features path"), path)
@@ -349,7 +351,7 @@ def test_what_cannot_be_drawn_again_is_stored(fitted, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", ["ridge", "logistic path"])
-def test_no_damage_goes_unnoticed(fitted, tmp_path: Path, name: str) -> None:
+def test_every_damage_is_found(fitted, tmp_path: Path, name: str) -> None:
     path = tmp_path / "model"
     fitted(name).save(path)
     whole = path.read_bytes()
@@ -451,7 +453,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("case", NONSENSE)
-def test_nonsense_is_refused(fitted, tmp_path: Path, case: str) -> None:
+def test_contradictory_documents_are_refused(fitted, tmp_path: Path, case: str) -> None:
     name, change = NONSENSE[case]
     path = tmp_path / "model"
     fitted(name).save(path)
@@ -467,8 +469,8 @@ def rewrite(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) ->
     container.write(path, own, tensors)
 
 
-def test_what_is_not_known_is_comment(fitted, tmp_path: Path) -> None:
-    """Within a version: entries and tensors that a later joker adds do not change what is predicted."""
+def test_unknown_entries_are_ignored(fitted, tmp_path: Path) -> None:
+    """Within a version of the format, entries and tensors of a later joker do not change predictions."""
     path = tmp_path / "model"
     fitted("ridge").save(path)
     document, tensors = container.read(path)
@@ -492,14 +494,14 @@ def test_a_parameter_that_is_not_in_the_file_has_its_default(fitted, tmp_path: P
 # Devices.
 
 
-def test_a_device_that_is_not_here(fitted, tmp_path: Path) -> None:
+def test_a_device_that_this_machine_does_not_have(fitted, tmp_path: Path) -> None:
     path = tmp_path / "model"
     fitted("ridge").save(path)
     document, tensors = container.read(path)
     document["device"], document["settings"]["device"] = "cuda:7", "cuda:7"
     rewrite(path, document, tensors)
     again = joker.load(path)
-    assert again.device == "cuda:7"  # a fit would say that it needs one
+    assert again.device == "cuda:7"  # a fit raises an error
     assert_predicts_the_same(again, fitted("ridge"))
     assert joker.load(path, device="cpu").device == "cpu"
     with pytest.raises(InvalidParameter, match="torch device"):
@@ -528,9 +530,9 @@ def test_devices_share_files(tmp_path: Path, name: str) -> None:
 INPUT_DTYPES = sorted(path.name for path in FIXTURES.glob("*.joker"))
 
 
-@pytest.mark.filterwarnings("ignore::joker.errors.InexactFeatures")  # another processor may round otherwise
+@pytest.mark.filterwarnings("ignore::joker.errors.InexactFeatures")  # another processor may round differently
 @pytest.mark.parametrize("name", INPUT_DTYPES)
-def test_files_of_the_past_are_read(name: str) -> None:
+def test_files_of_earlier_versions_are_read(name: str) -> None:
     model = joker.load(FIXTURES / name)
     expected = json.loads((FIXTURES / name).with_suffix(".json").read_text(encoding="utf-8"))
     rows = np.array(expected["rows"])
@@ -543,7 +545,7 @@ def test_files_of_the_past_are_read(name: str) -> None:
 
 
 def assert_close(found: np.ndarray, expected: list[Any]) -> None:
-    """Equal but for what another processor rounds."""
+    """Check that values are equal up to rounding errors of another processor."""
     if not np.issubdtype(found.dtype, np.floating):
         assert found.tolist() == expected
         return
@@ -551,6 +553,6 @@ def assert_close(found: np.ndarray, expected: list[Any]) -> None:
     assert_allclose(found, np.array(expected), rtol=digits, atol=digits)
 
 
-def test_there_are_files_of_the_past() -> None:
+def test_there_are_files_of_earlier_versions() -> None:
     kept = {"ridge", "logistic_path", "svc_stored", "sparse_huber"}
     assert {*(f"version1_{name}.joker" for name in kept), "version2_widths.joker"} <= set(INPUT_DTYPES)

@@ -1,4 +1,4 @@
-"""Plots show what the fit has left behind, in panels that another estimator can be drawn into."""
+"""Plots of the history and of the path of λ, in panels that another estimator can be drawn into."""
 
 import sys
 
@@ -58,7 +58,7 @@ def test_the_bounds_have_a_panel_and_the_colour_of_the_gap(blocks) -> None:
     assert {line.get_linewidth() for line in display.lines_} == {3}
 
 
-def test_held_out_scores_have_a_panel_where_there_are_any() -> None:
+def test_held_out_scores_have_a_panel() -> None:
     model = joker.KernelRidge(block_size=20, tol=0.0).fit(X, Y, eval_set=(X, Y))
     display = joker.ConvergenceDisplay.from_estimator(model)
     gap, score = display.axes_
@@ -85,7 +85,7 @@ def test_a_second_estimator_is_drawn_into_the_same_panels(blocks) -> None:
 
 
 @pytest.mark.parametrize("gap", [[np.inf, 1e-3, 0.0], [np.inf, np.nan, np.inf], [-1e-17, 0.0, 0.0]])
-def test_a_gap_that_has_no_logarithm_is_drawn_without_a_word(gap: list[float]) -> None:
+def test_a_gap_that_has_no_logarithm_is_drawn_without_warnings(gap: list[float]) -> None:
     display = joker.ConvergenceDisplay(**{**CONVERGENCE, "gap": gap}, **BOUNDS).plot()
     display.figure_.canvas.draw()
     drawn = np.asarray(display.line_.get_ydata())
@@ -106,7 +106,7 @@ def test_the_scores_of_a_path_are_drawn_by_lam_and_the_best_is_marked(path) -> N
     assert again.figure_ is display.figure_
 
 
-def test_what_cannot_be_drawn_is_answered_with_a_sentence(blocks, path) -> None:
+def test_estimators_and_axes_that_cannot_be_used_are_refused(blocks, path) -> None:
     with pytest.raises(NotFittedError):
         joker.ConvergenceDisplay.from_estimator(joker.KernelRidge())
     with pytest.raises(InvalidParameter, match=r"must have history_; got Ridge without it\. Use an estimator of joker"):
@@ -124,5 +124,5 @@ def test_what_cannot_be_drawn_is_answered_with_a_sentence(blocks, path) -> None:
 def test_without_matplotlib_the_remedy_is_named(path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for display in (joker.ConvergenceDisplay, joker.PathDisplay):
-        with pytest.raises(MissingPackage, match=r"plots need matplotlib.*pip install joker\[plot\]"):
+        with pytest.raises(MissingPackage, match=r"plots need matplotlib.*pip install 'joker-kernels\[plot\]'"):
             display.from_estimator(path)

@@ -1,4 +1,4 @@
-"""scikit-learn's own callbacks, where it has them; and that nothing is missed where it has none."""
+"""scikit-learn's own callbacks, and fits with an older scikit-learn that has none."""
 
 import importlib.util
 import io
@@ -23,15 +23,15 @@ LABELS = np.where(Y > 0, "up", "down")
 SETTINGS = {"block_size": 50, "max_epochs": 3, "tol": 0.0, "random_state": 0}
 
 
-def test_without_the_protocol_a_fit_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module as it is on a scikit-learn before 1.9."""
+def test_a_fit_without_callbacks_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module as it is imported with a scikit-learn before 1.9."""
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
     spec = importlib.util.spec_from_file_location("old_relay", sklearn_callbacks.__file__)
     old = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(old)
     assert not hasattr(old.CallbackSupportMixin, "set_callbacks")
     assert old.with_callbacks(print) is print
-    monkeypatch.setattr("joker.estimators.base.Relay", old.Relay)
+    monkeypatch.setattr("joker.estimators.base.SklearnCallbackRelay", old.SklearnCallbackRelay)
     model = joker.KernelRidge(**SETTINGS).fit(X, Y)
     assert model.n_iter_ == 3
 
@@ -40,7 +40,7 @@ sklearn_callback = pytest.importorskip("sklearn.callback", reason="needs scikit-
 
 
 class Diary:
-    """Follows scikit-learn's protocol."""
+    """A callback of scikit-learn that records its calls."""
 
     def __init__(self, stop: int = 99, fails: bool = False) -> None:
         self.stop, self.fails = stop, fails
@@ -95,7 +95,7 @@ def test_an_error_tears_down() -> None:
     assert diary.pages[-1] == ("teardown", "fit", 3)
     assert ("end", "fit", 0) not in diary.pages
     with pytest.raises(ValueError, match="inconsistent"):
-        model.fit(X, Y[:-1])  # before there is anything to tear down
+        model.fit(X, Y[:-1])  # before any callback is set up
 
 
 def test_classes_weights_and_paths() -> None:
@@ -103,19 +103,19 @@ def test_classes_weights_and_paths() -> None:
     svc = joker.KernelSVC(**SETTINGS, lam=[0.1, 1.0], class_weight="balanced").set_callbacks(diary)
     model = svc.fit(X, LABELS, eval_set=(X, LABELS))
     assert set(diary.data[1]) == {"up", "down"}
-    assert diary.data[2] is None  # the weights of classes are not the user's
+    assert diary.data[2] is None  # the weights of classes are not weights that the user gave
     assert diary.models[2].score(X, LABELS) == model.score(X, LABELS)
     assert "_callback_fit_ctx" not in pickle.loads(pickle.dumps(model)).path_.models[0].__dict__
 
 
-def test_how_many_epochs_nobody_knows() -> None:
+def test_the_number_of_epochs_may_be_unknown() -> None:
     for settings in ({"block_size": "auto", "tol": 1e-3}, {"max_epochs": float("inf"), "tol": 0.5}):
         diary = Diary()
         joker.KernelRidge(**{**SETTINGS, **settings}).set_callbacks(diary).fit(X, Y)
         assert diary.pages[0] == ("setup", "fit", None)
 
 
-def test_a_warm_start_tells_its_own_epochs() -> None:
+def test_a_warm_start_reports_only_its_own_epochs() -> None:
     diary = Diary()
     model = joker.KernelRidge(**SETTINGS, warm_start=True).fit(X, Y)
     model.set_params(max_epochs=1.5).set_callbacks(diary).fit(X, Y)
@@ -132,7 +132,7 @@ def test_a_score_of_every_epoch() -> None:
     assert_allclose(scores[-1], model.score(X, Y))
 
 
-def test_a_bar_and_the_line_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_and_a_callback_of_joker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     seen = []

@@ -1,4 +1,4 @@
-"""The progress line: live on a terminal, one line elsewhere, nothing when not asked for."""
+"""The progress line: updated on a terminal, one line in a file, nothing by default."""
 
 import io
 import os
@@ -19,7 +19,7 @@ SETTINGS = {"block_size": 60, "max_epochs": 3, "tol": 0.0, "random_state": 0}
 LINE = r"KernelRidge: epoch 3 of 3, \d+\.\d s, gap \d\.\de-\d\d, [\d.]+ .B at peak\. The epochs allowed were used up\."
 
 
-def test_silent_unless_asked(capfd: pytest.CaptureFixture[str]) -> None:
+def test_silent_by_default(capfd: pytest.CaptureFixture[str]) -> None:
     joker.KernelRidge(**SETTINGS).fit(X, Y)
     assert capfd.readouterr() == ("", "")
 
@@ -33,7 +33,7 @@ def test_a_log_file_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert ", score -" in capsys.readouterr().err
 
 
-def test_the_line_is_of_the_model_that_is_returned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_line_describes_the_returned_model(capsys: pytest.CaptureFixture[str]) -> None:
     noise = np.random.default_rng(1).normal(size=300)
     settings = {**SETTINGS, "max_epochs": 20, "lam": 1e-3, "early_stopping": True, "verbose": 1}
     model = joker.KernelRidge(**settings).fit(X, noise)
@@ -43,7 +43,7 @@ def test_the_line_is_of_the_model_that_is_returned(capsys: pytest.CaptureFixture
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, pause: float, **settings) -> str:
-    """What a fit writes to a terminal."""
+    """The text that a fit writes to a terminal."""
     monkeypatch.setattr(progress, "PAUSE", pause)
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=150, color_system=None)
@@ -61,7 +61,7 @@ def test_the_line_moves_within_an_epoch_and_ends_with_the_outcome(monkeypatch: p
     assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1  # the cursor is hidden and shown again
 
 
-def test_the_line_does_not_move_more_often_than_the_eye_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_is_not_updated_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, 1e9).count("/3") <= 1 + 3 + 2  # the start, the epochs, the end
 
 
@@ -69,7 +69,7 @@ def test_the_score_is_on_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"gap \S+  score -\S+  ", shown(monkeypatch, 0.0, lam=[0.1, 1.0]))
 
 
-def test_standard_output_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
     class Prints(joker.callbacks.Callback):
         def epoch(self, run) -> None:
             sys.stdout.write(f"epoch {run.epoch}\n")
@@ -102,7 +102,7 @@ def test_standard_error_may_be_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
         joker.KernelRidge(**SETTINGS, verbose=1).fit(X, Y)
         stderr.flush()
         text = ""
-        while not text.endswith("\n"):  # a terminal gives what it has, not all there is
+        while not text.endswith("\n"):  # a read from a terminal may return a part of the text
             text += os.read(keeper, 100_000).decode()
     os.close(keeper)
     assert "━" in text

@@ -1,4 +1,4 @@
-"""Which map a kernel gets, and what is refused."""
+"""The map that each kernel gets, and the arguments that are refused."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ def test_the_number_of_features_must_be_positive(kernel, m):
         features.draw(kernels.get(kernel), None, 4, m, 0)
 
 
-def test_pairs_come_in_twos():
+def test_pairs_need_an_even_number():
     with pytest.raises(InvalidParameter, match=r"n_features must be even .* got 7\. Use 8, or features='fourier'"):
         features.draw(kernels.Gaussian(), "fourier_pairs", 4, 7, 0)
 
@@ -90,7 +90,7 @@ def test_a_kernel_without_features_says_so():
             features.draw(Plain(), kind, 4, 4, 0)
 
 
-def test_a_kernel_of_ones_own_has_every_kind_of_its_parent():
+def test_a_user_defined_kernel_has_every_kind_of_its_base_class():
     @dataclasses.dataclass(frozen=True)
     class Wide(kernels.Radial):
         """1/√(1 + r²/σ²), the mixture with τ = |g|."""
@@ -109,7 +109,7 @@ def test_a_kernel_of_ones_own_has_every_kind_of_its_parent():
 
 
 def test_the_draw_is_of_the_generator_named_features():
-    """So that no other draw of the same seed is the same numbers."""
+    """So that no other draw with the same seed gives the same numbers."""
     kernel = kernels.Gaussian()
     psi = features.draw(kernel, "fourier", 3, 10, 5, dtype=torch.float64)
     assert torch.equal(psi.weights, kernel.spectrum(3, 10, generator(5, "features")))
@@ -133,8 +133,8 @@ def test_maps_are_frozen():
         ("polynomial", "tensor_sketch", 6),
     ],
 )
-def test_a_map_knows_how_it_was_drawn_and_a_slice_does_not(kernel, kind, m):
-    """What is drawn again from it, in the same type, is the same to the last bit."""
+def test_a_map_stores_how_it_was_drawn_and_a_slice_does_not(kernel, kind, m):
+    """A second draw with the same arguments and type is equal to the last bit."""
     drawn = features.draw(kernels.get(kernel), None if kind == "fourier" else kind, 4, m, 3, dtype=torch.float32)
     origin = drawn.origin
     assert origin == features.Draw(kernels.get(kernel), kind, 4, m, 3)

@@ -1,4 +1,4 @@
-"""What sets each kind of feature map apart."""
+"""The properties of each kind of feature map."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from joker import features, kernels
-from joker.features.structured import SHORTEST
+from joker.features.structured import SHORTEST_TRANSFORM
 
 RADIAL = [kernels.get(name, bandwidth=0.8) for name in ("gaussian", "matern12", "matern32", "matern52", "cauchy")]
 
@@ -20,7 +20,7 @@ def draw(kernel, kind, d, m, seed=0):
 
 
 def dense(signs, radii, d):
-    """The matrix that a structured map stands for, from its definition: R HD₃ HD₂ HD₁, block by block."""
+    """The matrix of a structured map, from its definition: R HD₃ HD₂ HD₁, block by block."""
     p = signs.shape[2]
     h = torch.tensor([[(-1.0) ** (i & j).bit_count() for j in range(p)] for i in range(p)], dtype=torch.float64)
     blocks = [h @ torch.diag(s[2]) @ h @ torch.diag(s[1]) @ h @ torch.diag(s[0]) for s in signs]
@@ -28,7 +28,7 @@ def dense(signs, radii, d):
 
 
 def test_fourier_is_the_scaled_cosine():
-    """Without √(2/m), as the paper's algorithm has it, λ would be off by m/2."""
+    """Without √(2/m), as in the paper's algorithm, λ would be wrong by the factor m/2."""
     psi, x = draw(kernels.Gaussian(), "fourier", 4, 500), rows(6, 4)
     torch.testing.assert_close(psi(x), math.sqrt(2 / 500) * torch.cos(x @ psi.weights + psi.phase))
     assert psi.phase.min() >= 0
@@ -67,7 +67,7 @@ def test_orthogonal_blocks_differ():
 @pytest.mark.parametrize("kernel", RADIAL, ids=repr)
 @pytest.mark.parametrize("kind", ["orthogonal", "structured"])
 def test_lengths_are_those_of_independent_frequencies(kernel, kind):
-    """In 64 dimensions, where nothing is padded. Fixed lengths √d would pass a test of the mean alone."""
+    """In 64 dimensions, which need no padding. Constant lengths √d would pass a test of the mean only."""
     d, m = 64, 2**13
     there = draw(kernel, kind, d, m)
     w = there.weights if kind == "orthogonal" else there.project(torch.eye(d, dtype=torch.float64))
@@ -78,14 +78,14 @@ def test_lengths_are_those_of_independent_frequencies(kernel, kind):
 
 
 @pytest.mark.parametrize("kind", ["orthogonal", "structured"])
-def test_orthogonal_features_beat_independent_ones(kind):
+def test_orthogonal_features_have_a_smaller_error_than_independent_ones(kind):
     kernel, d, m = kernels.Gaussian(math.sqrt(64)), 64, 128
     x = rows(20, d)
     exact = kernel(x, x)
 
     def mean_squared_error(kind):
         maps = [draw(kernel, kind, d, m, seed) for seed in range(60)]
-        # Without the phase, whose own noise is the same for all kinds.
+        # Without the phase, whose noise is the same for all kinds.
         frequencies = [psi.slice(0, m).project(x) if kind == "structured" else x @ psi.weights for psi in maps]
         pairs = [torch.cat([f.cos(), f.sin()], dim=1) / math.sqrt(m) for f in frequencies]
         return torch.stack([(psi @ psi.T - exact).square().mean() for psi in pairs]).mean()
@@ -110,7 +110,15 @@ def test_structured_stores_no_matrix():
     assert psi.signs.unique().tolist() == [-1.0, 1.0]
 
 
-@pytest.mark.parametrize(("d", "p"), [(1, SHORTEST), (SHORTEST, SHORTEST), (SHORTEST + 1, 2 * SHORTEST), (129, 256)])
+@pytest.mark.parametrize(
+    ("d", "p"),
+    [
+        (1, SHORTEST_TRANSFORM),
+        (SHORTEST_TRANSFORM, SHORTEST_TRANSFORM),
+        (SHORTEST_TRANSFORM + 1, 2 * SHORTEST_TRANSFORM),
+        (129, 256),
+    ],
+)
 def test_structured_pads_to_a_power_of_two(d, p):
     assert draw(kernels.Gaussian(), "structured", d, 10).signs.shape == (1, 3, p)
 
@@ -122,7 +130,7 @@ def test_identity_is_the_linear_kernel_exactly():
 
 
 def test_a_tensor_sketch_is_the_count_sketch_of_the_tensor_power():
-    """By the slow way: input (i, j) of x̃ ⊗ x̃ goes to bucket h₁(i) + h₂(j) mod m with sign s₁(i) s₂(j)."""
+    """Computed directly: entry (i, j) of x̃ ⊗ x̃ goes to bucket h₁(i) + h₂(j) mod m with sign s₁(i) s₂(j)."""
     kernel, m = kernels.Polynomial(1.3, degree=2), 11
     psi, x = draw(kernel, "tensor_sketch", 3, m), rows(4, 3)
     lifted = torch.cat([x / 1.3, torch.ones(4, 1, dtype=torch.float64)], dim=1)

@@ -1,4 +1,4 @@
-"""The laws of every feature map, over a list of kernels and kinds: a new one is one more line."""
+"""The laws of every feature map, checked for a list of kernels and kinds: add a new one to the list."""
 
 import math
 
@@ -37,7 +37,7 @@ def draw(kernel, kind, m, d=D, seed=0, dtype=torch.float64):
 @every_pair
 @pytest.mark.parametrize(("d", "m", "draws"), [(3, 512, 128), (80, 384, 48)])
 def test_the_mean_inner_product_is_the_kernel(kernel, kind, d, m, draws):
-    """A wrong scale, spectrum or radius moves the mean by much more than its standard error, about 0.003."""
+    """A wrong scale, spectrum or radius would change the mean by much more than its standard error of 0.003."""
     x = rows(2, d, seed=1) / math.sqrt(d)
     z = torch.cat([x, x + 0.4 * rows(2, d, seed=2) / math.sqrt(d), rows(2, d, seed=3) / math.sqrt(d)])
     maps = [draw(kernel, kind, m, d, seed) for seed in range(draws)]
@@ -47,8 +47,8 @@ def test_the_mean_inner_product_is_the_kernel(kernel, kind, d, m, draws):
 
 
 @every_pair
-def test_more_features_are_nearer(kernel, kind):
-    """The error of m features is about 1/√m: it must not stay."""
+def test_more_features_have_a_smaller_error(kernel, kind):
+    """The error of m features is about 1/√m."""
     x = rows(20) / 2
     few, many = (draw(kernel, kind, m, seed=5)(x) for m in (64, 16384))
     error = [(psi @ psi.T - kernel(x, x)).square().mean().sqrt() for psi in (few, many)]
@@ -74,7 +74,7 @@ def test_shapes_and_dtypes(kernel, kind, d, m, dtype):
 @settings(max_examples=30)
 @given(data=st.data())
 def test_slices_are_columns(kernel, kind, data):
-    """Also slices of slices, which the blocks of a structured map must find again."""
+    """Also slices of slices, for which a structured map must find its blocks."""
     psi = draw(kernel, kind, 200, 70)
     x = rows(4, 70)
     start = data.draw(st.integers(0, psi.n_features - 1))
@@ -109,8 +109,8 @@ def test_the_work_space_is_counted(kernel, kind, d, dtype):
 
 
 @every_kind
-def test_features_go_where_they_are_told(kernel, kind):
-    """Into the columns of a larger matrix, and rounded into another one."""
+def test_features_are_written_to_given_tensors(kernel, kind):
+    """Into the columns of a larger matrix, and rounded into another matrix."""
     psi = draw(kernel, kind, 40, dtype=torch.float32)
     x, m = rows(5, dtype=torch.float32), psi.n_features
     out, low = torch.full((5, m + 2), torch.nan), torch.full((5, m + 2), torch.nan, dtype=torch.bfloat16)
@@ -122,7 +122,7 @@ def test_features_go_where_they_are_told(kernel, kind):
 
 
 @every_kind
-def test_what_filling_takes_is_counted(kernel, kind):
+def test_the_memory_of_filling_is_counted(kernel, kind):
     psi = draw(kernel, kind, 500, 70)
     x, out = rows(40, 70), torch.empty(40, psi.n_features, dtype=torch.float64)
     assert peak_bytes(lambda: psi.fill(x, out)) <= psi.fill_bytes(40) + ROUNDING
@@ -169,7 +169,7 @@ def test_a_seed_is_a_draw(kernel, kind):
 
 @every_kind
 def test_the_draw_does_not_depend_on_the_dtype(kernel, kind):
-    """Drawn in float64 and rounded; a draw in float32 would be another one."""
+    """Features are drawn in float64 and rounded; a draw in float32 would differ."""
     psi32, psi64 = (draw(kernel, kind, 40, dtype=dtype) for dtype in (torch.float32, torch.float64))
     x = rows(5)
     torch.testing.assert_close(psi32(x.float()).double(), psi64(x), rtol=0, atol=1e-4)
@@ -188,14 +188,14 @@ def test_the_accelerator_agrees(kernel, kind):
 @pytest.mark.gpu
 @every_kind
 def test_a_call_can_be_captured(kernel, kind):
-    """A copy from the host or a wait for the device would end the capture."""
+    """A copy from host memory or a wait for the device would end the capture."""
     psi = features.draw(kernel, kind, 20, 20 if kind == "identity" else 300, 0, device="cuda")
     x, later = rows(64, 20, dtype=torch.float32).cuda(), rows(64, 20, seed=1, dtype=torch.float32).cuda()
     psi(x)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        captured = psi(x).clone()  # a graph of a view alone would be empty
+        captured = psi(x).clone()  # a graph with a view only would be empty
     x.copy_(later)
     graph.replay()
     torch.testing.assert_close(captured, psi(later))

@@ -1,4 +1,4 @@
-"""Outlines: maps without numbers have the sizes of drawn ones, and tell what drawing holds."""
+"""Outlines: maps without numbers that have the sizes of drawn maps, and the memory that drawing needs."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_an_outline_has_the_sizes_of_the_map(name: str, kind: str, dtype: torch.
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.parametrize("d", [3, 40, 300])
-def test_drawing_holds_what_the_outline_says(name: str, kind: str, d: int) -> None:
+def test_drawing_needs_the_memory_that_the_outline_states(name: str, kind: str, d: int) -> None:
     kernel, m = kernels.get(name), 2_000
     found, beside = features.outline(kernel, kind, d, m)
     peak = peak_bytes(lambda: features.draw(kernel, kind, d, m, 0))
@@ -42,7 +42,7 @@ def test_drawing_holds_what_the_outline_says(name: str, kind: str, d: int) -> No
 
 
 @pytest.mark.parametrize("kind", ["fourier", "fourier_pairs", "structured"])
-def test_an_outline_takes_no_memory(kind: str) -> None:
+def test_an_outline_needs_no_memory(kind: str) -> None:
     def both_halves() -> object:
         found = features.outline(kernels.get("gaussian"), kind, 3_000, 100_000)[0]
         return found, found.slice(0, 50_000), found.slice(50_000, 100_000)

@@ -1,4 +1,4 @@
-"""The feature that is always 1, beside any map."""
+"""The feature that is always 1, added to any map."""
 
 import pytest
 import torch

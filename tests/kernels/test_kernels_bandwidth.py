@@ -17,7 +17,7 @@ every_kernel = pytest.mark.parametrize("kernel", INSTANCES, ids=repr)
 
 
 def rows(n, d=3, dtype=torch.float64):
-    """Skewed rows with a scale for each input, not about the origin."""
+    """Skewed rows with a scale for each input, which are not centred."""
     source = torch.Generator().manual_seed(0)
     x = torch.randn(n, d, generator=source, dtype=torch.float64).exp() * torch.arange(1, d + 1) + 50
     return x.to(dtype)
@@ -41,7 +41,7 @@ def test_the_median_of_few_rows_is_exact(kernel, n):
 
 @pytest.mark.parametrize("name", ["gaussian", "laplacian"])
 def test_the_median_of_many_rows_is_near(name):
-    """The groups are random: rows sorted by size must not meet only rows of their own size."""
+    """The groups are random: sorted rows must not be compared with rows of similar size only."""
     kernel, x = kernels.get(name), rows(2000)
     x = x[x[:, 2].argsort()]
     exact = np.median(all_pairs(x, norm_of(kernel)))
@@ -52,7 +52,7 @@ def test_the_median_of_many_rows_is_near(name):
 
 @pytest.mark.parametrize("rule", ["median", "paper"])
 def test_large_data_are_sampled(rule):
-    """Here too the rows are sorted: a group of neighbours has a median a third of the true one."""
+    """The rows are sorted here too: the median within a group of neighbours is a third of the true one."""
     x = rows(300_000, dtype=torch.float32)
     x, few = x[x[:, 2].argsort()], x[:1500].double()
     kernel = kernels.Gaussian()
@@ -66,7 +66,7 @@ def test_large_data_are_sampled(rule):
 @every_kernel
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_paper_rule_is_one_over_the_mean_squared_distance(kernel, dtype):
-    """γ is the same for every kernel, and each puts it where its formula has one."""
+    """γ is the same for every kernel, and each kernel computes σ from it."""
     x = rows(400, dtype=dtype)
     gamma = 1 / np.mean(all_pairs(x.double(), 2) ** 2)
     sigma = choose("paper", kernel, x, seed=0)
@@ -102,7 +102,7 @@ def test_a_rule_follows_the_units_of_the_rows(kernel, rule):
 @pytest.mark.parametrize("n", [0, 1, 2, 50, 2000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_rows_that_do_not_differ_have_no_bandwidth(kernel, rule, n, dtype):
-    """0.1 is no binary fraction: the mean of equal rows is not the row, unless care is taken."""
+    """0.1 is not a binary fraction: a mean of equal rows may differ from the rows by rounding."""
     x = torch.full((n, 3), 0.1, dtype=dtype)
     with pytest.raises(DegenerateBandwidth, match=rf"bandwidth='{rule}' needs rows that differ; .*\. Give .*number"):
         choose(rule, kernel, x, 0)
@@ -146,13 +146,13 @@ def test_the_linear_kernel_needs_none(rule):
     assert choose(rule, kernels.Linear(), torch.zeros(5, 2), 0) == 1.0
 
 
-def test_wide_rows_are_read_a_few_at_a_time(monkeypatch):
-    """Fewer of them, in small groups: the figures stay near those of all pairs."""
+def test_rows_with_many_inputs_are_read_in_small_groups(monkeypatch):
+    """Fewer rows in small groups: the results stay near those of all pairs."""
     x = rows(900, 40)
-    x[:, 7] = 0.1  # of which a mean in parts must not make a spread
+    x[:, 7] = 0.1  # its variance, computed group by group, must be 0
     kernel = kernels.Gaussian()
     whole = choose("paper", kernel, x, seed=0)
-    monkeypatch.setattr(bandwidth, "MOST_ENTRIES", 40 * 30)
+    monkeypatch.setattr(bandwidth, "GROUP_ENTRIES", 40 * 30)
     assert choose("paper", kernel, x, seed=0) == pytest.approx(whole, rel=1e-12)
     assert choose("median", kernel, x, seed=0) == pytest.approx(np.median(all_pairs(x, 2)), rel=0.02)
     assert peak_bytes(lambda: choose("paper", kernel, x, seed=0)) < 8 * 900 * 40 / 2
@@ -160,7 +160,7 @@ def test_wide_rows_are_read_a_few_at_a_time(monkeypatch):
         choose("paper", kernel, torch.full((900, 40), 0.1), seed=0)
 
 
-def test_the_wider_the_rows_the_fewer_are_looked_at():
+def test_rows_with_more_inputs_are_sampled_less():
     found = [len(bandwidth.sample(20_000, d, seed=0)) for d in (3, 1_600, 5_000, 10**6)]
     assert found == sorted(found, reverse=True)
-    assert 900 < found[-1] <= bandwidth.WIDE_ROWS < found[2] < found[0] <= bandwidth.MOST_ROWS
+    assert 900 < found[-1] <= bandwidth.MIN_SAMPLED_ROWS < found[2] < found[0] <= bandwidth.MAX_SAMPLED_ROWS

@@ -1,4 +1,4 @@
-"""The laws of every kernel, over a list of instances: a new kernel is one more line."""
+"""The laws of every kernel, checked for a list of instances: add a new kernel to the list."""
 
 import math
 from dataclasses import FrozenInstanceError, dataclass
@@ -43,7 +43,7 @@ def _matern52(x, z):
     return (1 + s + s**2 / 3) * math.exp(-s)
 
 
-# Each kernel beside its formula, for two rows that are lists of numbers.
+# Each kernel with its formula for two rows that are lists of numbers.
 FORMULAS = [
     (kernels.Gaussian(SIGMA), lambda x, z: math.exp(-(_l2(x, z) ** 2) / (2 * SIGMA**2))),
     (kernels.Laplacian(SIGMA), lambda x, z: math.exp(-_l1(x, z) / SIGMA)),
@@ -123,7 +123,7 @@ def test_the_bandwidth_is_a_length(kernel):
 
 @every_stationary
 def test_the_distance_is_the_kernels_own(kernel):
-    """Rows that are equally far by ``distance`` have equal kernel values, and farther is smaller."""
+    """Kernel values are equal for equal values of ``distance``, and smaller for larger ones."""
     x, z = rows(1), rows(50, seed=3)
     order = kernel.distance(x, z)[0].argsort()
     assert kernel(x, z)[0, order].diff().max() < 0
@@ -139,7 +139,7 @@ def test_distances_grow_with_the_rows(kernel):
 
 @every_kernel
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_the_arguments_stay_as_they_are(kernel, dtype):
+def test_the_arguments_are_not_changed(kernel, dtype):
     x, z = rows(8, 6, dtype=dtype)[:, ::2], rows(6, 3, dtype=dtype)
     before = x.clone(), z.clone()
     value = kernel(x, z)
@@ -156,7 +156,7 @@ def test_the_arguments_stay_as_they_are(kernel, dtype):
 @every_stationary
 @pytest.mark.parametrize("d", [1, 9, 300])
 def test_equal_rows_give_exactly_one_in_float32(kernel, d):
-    """Rounding must not make a row differ from itself, however far from the origin the data lie."""
+    """Rounding must not make a row differ from itself, at any distance of the data from the origin."""
     x = rows(200, d, dtype=torch.float32) * torch.logspace(-2, 1, 200).unsqueeze(1) + 1000
     narrow = kernel.with_bandwidth(0.1)
     assert torch.equal(narrow(x, x).diagonal(), torch.ones(200))
@@ -165,14 +165,14 @@ def test_equal_rows_give_exactly_one_in_float32(kernel, d):
 
 @every_stationary
 def test_float32_is_near_float64_away_from_the_origin(kernel):
-    """Without centring the Gaussian's error here is above 0.01."""
+    """Without centring the error of the Gaussian kernel is larger than 0.01 here."""
     x, z = rows(300, seed=1, dtype=torch.float32) + 1000, rows(200, seed=2, dtype=torch.float32) + 1000
     torch.testing.assert_close(kernel(x, z).double(), kernel(x.double(), z.double()), rtol=0, atol=40 * EPS32)
 
 
 @every_stationary
 def test_float32_tells_near_rows_apart(kernel):
-    """The square root in Matern12 magnifies what is left of a small squared distance."""
+    """The square root in Matern12 magnifies the rounding error of a small squared distance."""
     x = rows(100, 8, seed=1, dtype=torch.float32)
     z = x + 1e-3 * rows(100, 8, seed=2, dtype=torch.float32)
     exact = kernel(x.double(), z.double()).diagonal()
@@ -185,7 +185,7 @@ def test_squared_distances_are_within_their_rounding(seed, d, scale, offset):
     exact = (x.unsqueeze(1) - z).div(scale).square().sum(-1)
     found = squared_distance(x + offset, z + offset, scale)
     eps = torch.finfo(torch.float64).eps
-    lost = 2 * abs(offset) * eps / scale  # by adding the offset, to each input
+    lost = 2 * abs(offset) * eps / scale  # rounding error of adding the offset to each input
     norms = (x.square().sum(1).max() + z.square().sum(1).max()) / scale**2
     bound = 8 * (2 + math.sqrt(d)) * eps * norms + 4 * lost * math.sqrt(d) * exact.max().sqrt() + d * lost**2
     assert (found - exact).abs().max() <= bound
@@ -221,7 +221,7 @@ def test_the_polynomial_keeps_its_degree():
 
 
 @pytest.mark.parametrize("name", ["gausian", "", None, 3])
-def test_get_names_the_kernels_it_knows(name):
+def test_get_names_the_known_kernels(name):
     with pytest.raises(UnknownName, match=r"kernel .* must be one of cauchy, gaussian, .*; got"):
         kernels.get(name)
 
@@ -256,7 +256,7 @@ def test_kernels_are_values(kernel):
 
 @dataclass(frozen=True)
 class Sinc(Kernel):
-    """A user's own kernel, ∏ sinc((x − z)/σ): the least that a kernel needs."""
+    """A user-defined kernel, ∏ sinc((x − z)/σ), with the required methods only."""
 
     name = "sinc"
 
@@ -270,7 +270,7 @@ class Sinc(Kernel):
         return torch.cdist(x, z)
 
 
-def test_a_kernel_of_ones_own_is_a_kernel():
+def test_a_user_defined_kernel_is_a_kernel():
     kernel = kernels.get(Sinc(), bandwidth=2.0)
     x = rows(6)
     torch.testing.assert_close(kernel(x, x).diagonal(), kernel.diag(x))
@@ -290,7 +290,7 @@ def test_the_accelerator_agrees(kernel, d):
 
 @pytest.mark.parametrize("name", ["gaussian", "laplacian", "matern12", "matern32", "matern52"])
 def test_rows_far_apart_give_no_subnormal_numbers(name: str) -> None:
-    """A CPU takes twenty times as long over them."""
+    """A CPU computes with them about twenty times slower."""
     x, z = torch.linspace(0, 300, 500)[:, None], torch.zeros(1, 1)
     k = kernels.get(name, 1.0)(x, z)
     assert float(k.min()) >= torch.finfo(torch.float32).tiny

@@ -1,4 +1,4 @@
-"""Products in tiles: the same numbers, inside the budget."""
+"""Matrix-vector products in tiles: the same numbers, inside the budget."""
 
 import re
 
@@ -37,7 +37,7 @@ def test_tiles_give_the_whole_product(kernel, n, k, share):
 @pytest.mark.parametrize("budget", [5_000, 60_000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_work_space_stays_inside_the_budget_and_uses_it(kernel, shape, budget, dtype):
-    """The whole matrix takes 0.5 to 5 MB."""
+    """The whole matrix needs 0.5 to 5 MB."""
     x, z, v = problem(*shape, t=1, dtype=dtype)
     rows, columns = tile_shape(kernel, x, z, budget)
     x, z, v = x[: 3 * rows], z[: 3 * columns], v[: 3 * columns]
@@ -48,7 +48,7 @@ def test_the_work_space_stays_inside_the_budget_and_uses_it(kernel, shape, budge
 
 
 class Copies:
-    """Rows that are made when they are asked for."""
+    """Rows that are copied when they are read."""
 
     def __init__(self, x):
         self.x, self.shape, self.dtype = x, x.shape, x.dtype
@@ -59,7 +59,7 @@ class Copies:
 
 @pytest.mark.parametrize("made", [(True, True), (True, False), (False, True)], ids=str)
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(), kernels.Linear()], ids=repr)
-def test_rows_that_are_made_count_in_the_budget(kernel, made):
+def test_copied_rows_count_in_the_budget(kernel, made):
     x, z, v = problem(200, 150, d=30, t=1)
     row_bytes = tuple(30 * 8 * one for one in made)
     rows = [Copies(side) if one else side for side, one in zip((x, z), made, strict=True)]

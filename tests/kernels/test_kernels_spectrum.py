@@ -27,13 +27,13 @@ def test_its_characteristic_function_is_the_kernel(kernel, length):
 
 
 def test_gaussian_frequencies_have_standard_deviation_one_over_sigma():
-    """N(0, σ²), as the paper prints it, would give σ."""
+    """N(0, σ²), as printed in the paper, would give σ."""
     w = kernels.Gaussian(4.0).spectrum(2, M, source())
     torch.testing.assert_close(w.std(dim=1), torch.full((2,), 0.25, dtype=torch.float64), rtol=0.02, atol=0)
 
 
 def test_laplacian_frequencies_are_cauchy_of_scale_one_over_sigma():
-    """Half of a Cauchy law lies within its scale, and a quarter of two independent ones."""
+    """The size of a Cauchy variable is below its scale with probability 1/2; of two independent ones, with 1/4."""
     w = kernels.Laplacian(4.0).spectrum(2, M, source())
     within = (w.abs() < 0.25).double()
     torch.testing.assert_close(within.mean(dim=1), torch.full((2,), 0.5, dtype=torch.float64), rtol=0.02, atol=0)

@@ -1,4 +1,4 @@
-"""The page on adding a loss runs as it stands, and what it teaches holds."""
+"""The code of the page on adding a loss runs, and its statements are true."""
 
 import re
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ NUMBERS = torch.tensor([-1.5, 0.0, 0.7])
 
 @pytest.fixture(scope="module")
 def page():
-    """What the names of the page stand for after its code was run from top to bottom."""
+    """The names that the code of the page defines, run from top to bottom."""
     text = PAGE.read_text(encoding="utf-8")
     names = {"__name__": "page"}
     for block in BLOCK.finditer(text):
-        first = text[: block.start(1)].count("\n")  # so that a failure names the line of the page
+        first = text[: block.start(1)].count("\n")  # so that an error message has the line of the page
         exec(compile("\n" * first + block[1], str(PAGE), "exec"), names)
     return names
 
@@ -37,7 +37,7 @@ def two_rings(n, dtype=torch.float64):
 def test_the_page_has_its_code(page):
     assert len(BLOCK.findall(PAGE.read_text(encoding="utf-8"))) >= 8
     assert page["accuracy"] > 0.95
-    assert (page["error"][:2] < 0.25).all()  # the squared loss, which follows the outliers: 0.32
+    assert (page["error"][:2] < 0.25).all()  # 0.32 with the squared loss, which is not robust
 
 
 def test_every_part_of_a_loss_is_explained():
@@ -136,8 +136,8 @@ def test_the_check_of_the_page_finds_mistakes(page, loss):
 @pytest.mark.parametrize("name", ["SmoothedHinge", "FastSmoothedHinge"])
 @pytest.mark.parametrize("n_features", [None, 60])
 @pytest.mark.parametrize("size", [400, 80])
-def test_a_loss_of_ones_own_is_solved_to_a_certified_gap(page, name, n_features, size):
-    """Also in many blocks, with weights of 0 and several λ."""
+def test_a_custom_loss_is_solved_to_a_certified_gap(page, name, n_features, size):
+    """Also with many blocks, weights of 0 and several λ."""
     x, y = two_rings(160)
     weights = torch.ones(160, dtype=torch.float64)
     weights[:10] = 0
@@ -174,7 +174,7 @@ def test_both_ways_of_writing_it_have_one_solution(page):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_a_composed_loss_is_solved_to_a_certified_gap(page, dtype):
-    """Rows inside the tube keep a dual variable of exactly 0, outliers one at the end of the box."""
+    """Rows inside the tube have a dual variable of exactly 0, outliers one at an end of the box."""
     x, _ = two_rings(200, dtype)
     y = (2 * x[:, 0]).sin()
     y[::25] += 5
@@ -190,7 +190,7 @@ def test_a_composed_loss_is_solved_to_a_certified_gap(page, dtype):
 
 @dataclass(frozen=True)
 class Huber2(joker.losses.RegressionLoss):
-    """Huber's loss, written without knowing of it."""
+    """The Huber loss, as a new class."""
 
     quadratic = True
     lower, upper = -0.7, 0.7

@@ -1,4 +1,4 @@
-"""The laws of every loss, over one list of instances: a new loss is one more line."""
+"""The laws of every loss, checked for a list of instances: add a new loss to the list."""
 
 import math
 
@@ -30,10 +30,10 @@ from joker.losses import (
 )
 from joker.losses.base import conjugate
 
-T = 3  # columns of every grid, so that a tensor parameter has one value a column
+T = 3  # columns of every grid, so that a tensor parameter has one value for each column
 LEVELS = torch.tensor([0.1, 0.5, 0.93], dtype=torch.float64)
-WEIGHTS = torch.tensor([0.0, 0.3, 4.1], dtype=torch.float64)  # the first column is left out
-LAMBDAS = (0.3, 0.7, 3.0, 1e-3, 49.0)  # 1/λ is no power of two
+WEIGHTS = torch.tensor([0.0, 0.3, 4.1], dtype=torch.float64)  # the first column has no weight
+LAMBDAS = (0.3, 0.7, 3.0, 1e-3, 49.0)  # 1/λ is not a power of two
 
 NAMED = [
     Squared(),
@@ -61,7 +61,7 @@ ONE_OF_EACH = list({type(loss): loss for loss in NAMED}.values())
 SCALED = [Scaled(loss, WEIGHTS) for loss in [*ONE_OF_EACH, *COMPOSED[2:5], COMPOSED[-1]]]
 SCALED += [Scaled(loss, 0.37) for loss in (Huber(0.5), SquaredEpsilonInsensitive(0.2), Lp(3.0), Logistic())]
 EVERY = [*NAMED, *COMPOSED, *SCALED]
-TUBES = [Tube(0.3), Scaled(Tube(0.3), 2.0)]  # infinite outside the tube: some laws apply to the inside alone
+TUBES = [Tube(0.3), Scaled(Tube(0.3), 2.0)]  # infinite outside the tube: some laws hold inside it only
 
 every_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
 every_loss_and_tube = pytest.mark.parametrize("loss", [*EVERY, *TUBES], ids=repr)
@@ -74,25 +74,25 @@ def targets(loss, dtype=torch.float64):  # (k, 1, T)
     return torch.tensor(values, dtype=dtype)[:, None, None].expand(-1, 1, T)
 
 
-def predictions(dtype=torch.float64):  # (101, T), clear of every kink by a thousandth and more
+def predictions(dtype=torch.float64):  # (101, T), at least 0.001 away from every kink
     return torch.linspace(-7.0031, 7.0052, 101, dtype=dtype)[:, None].expand(-1, T)
 
 
 def across(loss, y, shares):  # (k, s, T)
-    """Dual variables at these shares of the way through the box; an open side ends at ±5."""
+    """Dual variables at these shares of the box; an infinite end is replaced by ±5."""
     low, high = (end.clamp(-5, 5) for end in loss.box(y))
     return low + (high - low) * torch.as_tensor(shares, dtype=y.dtype)[None, :, None]
 
 
 def inside(loss, y):
-    """Points clear of the ends, of the kink at 0 and of the singularity of Lp there."""
+    """Points away from the ends, from the kink at 0 and from the singularity of Lp at 0."""
     a = across(loss, y, np.linspace(0.04, 0.96, 14))
     low, high = loss.box(y)
     return a, (low < high) & (a.abs() > 1e-3) & torch.ones_like(a, dtype=torch.bool)
 
 
 def of_type(loss, dtype):
-    """The loss with its weights in the type of the data, as a solve has them."""
+    """The loss with its weights in the type of the data, as in a solve."""
     c = getattr(loss, "c", None)
     return Scaled(loss.loss, c.to(dtype)) if isinstance(c, torch.Tensor) else loss
 
@@ -101,7 +101,7 @@ def smooth(loss, y, a):
     return loss.psi(y, a) - loss.kink * a.abs()
 
 
-# Fenchel and Young: what makes the duality gap a certificate.
+# The Fenchel–Young inequality, from which the duality gap follows.
 
 
 @every_loss
@@ -116,7 +116,7 @@ def test_no_term_of_the_gap_is_negative(loss):
 
 @every_loss
 def test_the_term_is_zero_at_minus_the_derivative(loss):
-    """A constant dropped from value or dual, or a wrong sign of a, leaves a term that is not 0."""
+    """If value or dual lacked a constant, or a had the wrong sign, the term would not be 0."""
     y, f = targets(loss), predictions().clone().requires_grad_()
     value = loss.value(y, f[None])
     a = []
@@ -131,8 +131,8 @@ def test_the_term_is_zero_at_minus_the_derivative(loss):
 
 
 @every_loss
-def test_the_box_holds_every_slope_of_the_loss_and_no_more(loss):
-    """Far out the loss is a straight line whose slope is an end of the box, or steeper than any."""
+def test_the_box_is_the_range_of_the_slopes_of_the_loss(loss):
+    """For large arguments the slope of the loss is an end of the box, or grows without bound."""
     y, far = targets(loss), torch.full((1, T), 1e12, dtype=torch.float64)
     slopes = [-(loss.value(y, 2 * f) - loss.value(y, f)) / f for f in (far, -far)]
     for end, slope in zip(loss.box(y), slopes, strict=True):
@@ -169,7 +169,7 @@ def test_the_curvature_is_the_derivative_of_the_slope(loss):
 
 
 @every_loss_and_tube
-def test_the_bend_is_what_a_straight_line_misses(loss):
+def test_the_bend_is_the_bregman_divergence(loss):
     y = targets(loss)
     a, valid = inside(loss, y)
     for share in (0.0, 0.3, 1.0):  # also across 0 and up to both ends of the box
@@ -185,7 +185,7 @@ NODES, MASSES = (torch.from_numpy(v) for v in np.polynomial.legendre.leggauss(40
 
 
 def remainder(loss, a, d):
-    """The bend as an integral of the curvature: no difference of large numbers, however small d is."""
+    """The bend as an integral of the curvature, without a difference of large numbers for small d."""
     t, mass = (1 + NODES) / 2, MASSES / 2
     points = a.double()[..., None] + t * d.double()[..., None]
     return d.double().square() * (mass * (1 - t) * loss.curvature(points)).sum(-1)
@@ -193,8 +193,8 @@ def remainder(loss, a, d):
 
 @every_float
 @pytest.mark.parametrize("c", [1.0, 1 / 0.3])
-def test_the_bend_of_the_logistic_dual_keeps_its_digits(c, dtype):
-    """Of the four logarithms all but a share (d/a)² cancels: in float32 nothing would be left."""
+def test_the_bend_of_the_logistic_dual_is_precise(c, dtype):
+    """The four logarithms cancel up to a share (d/a)²: in float32 their sum would have no correct digit."""
     loss = Scaled(Logistic(), c)
     share = torch.tensor([1e-3, 0.02, 0.4, 0.5, 0.9, 0.999], dtype=dtype)[:, None]
     relative = torch.tensor([1e-7, 1e-6, 1e-4, 1e-2, 0.4], dtype=dtype)
@@ -216,7 +216,7 @@ def test_a_loss_and_its_dual_are_convex(loss):
     assert (value >= 0).all()
 
 
-# Loss and dual belong together.
+# Consistency of loss and dual.
 
 
 @every_loss_and_tube
@@ -241,7 +241,7 @@ def test_the_kink_is_the_half_width_of_the_tube_where_the_loss_is_zero(loss):
 
 @every_loss_and_tube
 def test_a_quadratic_loss_has_one_curvature(loss):
-    """If it were wrongly called quadratic, ridge-like shortcuts would solve another problem."""
+    """If it were wrongly declared quadratic, the linear solver would solve another problem."""
     y = targets(loss)
     curvature = loss.psi_curvature(y, across(loss, y, np.linspace(0.01, 0.99, 15)))
     constant = bool((curvature == curvature[:1, :1]).all())
@@ -249,7 +249,7 @@ def test_a_quadratic_loss_has_one_curvature(loss):
 
 
 @every_loss_and_tube
-def test_unbounded_is_a_free_dual_variable(loss):
+def test_unbounded_means_no_bounds_and_no_kink(loss):
     kept = torch.as_tensor(getattr(loss, "c", 1.0)).expand(T) > 0
     low, high = (end[..., kept] for end in loss.box(targets(loss)))
     free = bool((low == -math.inf).all() and (high == math.inf).all()) and loss.kink == 0
@@ -268,7 +268,7 @@ def test_a_barrier_is_an_infinite_slope_at_the_ends(loss):
 
 @every_loss_and_tube
 @every_float
-def test_a_start_can_be_expanded(loss, dtype):
+def test_the_derivatives_at_a_start_are_finite(loss, dtype):
     loss, y = of_type(loss, dtype), targets(loss, dtype).expand(-1, 5, -1)
     low, high = loss.box(y)
     a = across(loss, y, [0.0, 0.25, 0.5, 0.75, 1.0])
@@ -277,7 +277,7 @@ def test_a_start_can_be_expanded(loss, dtype):
     for point in (a, origin):
         for toward in (torch.ones_like(a), -torch.ones_like(a)):
             start = loss.psi_start(y, point, toward)
-            kept = torch.clamp(start, low, high)  # the solver holds the box
+            kept = torch.clamp(start, low, high)  # the solver clamps to the box
             assert loss.psi_slope(y, kept).isfinite().all()
             assert loss.psi_curvature(y, kept).isfinite().all()
             assert loss.psi(y, kept).isfinite().all()
@@ -286,7 +286,7 @@ def test_a_start_can_be_expanded(loss, dtype):
 
 
 @every_loss_and_tube
-def test_a_start_leaves_good_points_alone(loss):
+def test_a_start_keeps_valid_points(loss):
     y = targets(loss)
     a, _ = inside(loss, y)
     close(loss.psi_start(y, a, torch.ones_like(a)), a, rtol=1e-14, atol=0)
@@ -316,7 +316,7 @@ def test_no_term_of_the_gap_is_negative_anywhere(loss, y, f, share, c):
     assert (value + psi + a * f >= -1e-12 * (1 + value.abs() + psi.abs())).all()
 
 
-# Each loss against formulas written once more, for two numbers.
+# Each loss against independent formulas for two numbers.
 
 
 def entropy(p):
@@ -415,8 +415,8 @@ def test_a_loss_is_that_of_other_libraries(loss, reference):
 
 
 @pytest.mark.parametrize("margin", [-700.0, -40.0, -20.5, -19.5, 0.0, 19.5, 30.0, 40.0, 700.0])
-def test_the_logistic_loss_keeps_its_digits_at_large_margins(margin):
-    """softplus turns into a straight line at 20, where it lacks 2e-9: the gap would fall below 0."""
+def test_the_logistic_loss_is_precise_at_large_margins(margin):
+    """softplus is linear from 20, with an error of 2e-9: the gap would be negative."""
     found = Logistic().primal(torch.tensor(margin, dtype=torch.float64)).item()
     assert found == pytest.approx(-special.log_expit(margin), rel=1e-15)
 
@@ -461,7 +461,7 @@ def test_a_multiple_may_differ_between_columns_and_rows(loss):
 @pytest.mark.parametrize("loss", [*NAMED, *COMPOSED], ids=repr)
 @every_float
 def test_a_multiple_of_zero_leaves_a_point(loss, dtype):
-    """A weight of 0 must not divide by 0: one NaN would spoil the sums of its column."""
+    """A weight of 0 must not cause a division by 0: one NaN would make the sums of its column NaN."""
     scaled = Scaled(loss, torch.zeros(T, dtype=dtype))
     y = targets(loss, dtype).expand(-1, 2, -1)
     low, high = scaled.box(y)
@@ -507,14 +507,14 @@ def test_a_composed_loss_is_the_named_one(composed, named, c):
 
 @pytest.mark.parametrize("loss", COMPOSED, ids=repr)
 def test_an_infimal_convolution_is_the_least_sum_of_its_parts(loss):
-    """Against a search through the ways of splitting u, independent of any dual."""
+    """Against a search over the ways to divide u, which uses no dual."""
     first, *rest = loss.parts
     rest = InfimalConvolution(tuple(rest)) if len(rest) > 1 else rest[0]
     split = torch.linspace(-4, 4, 8001, dtype=torch.float64)[:, None].expand(-1, T)
     for u in (-2.0, -0.35, 0.0, 0.6, 3.0):
         sums = first.primal(split) + rest.primal(u - split)
         found = loss.primal(torch.full((1, T), u, dtype=torch.float64))
-        close(found[0], sums.amin(0), rtol=0, atol=8e-3)  # the grid, times a slope
+        close(found[0], sums.amin(0), rtol=0, atol=8e-3)  # the spacing of the grid times a slope
         assert (found[0] <= sums.amin(0) + 1e-12).all()
 
 
@@ -542,7 +542,7 @@ def test_clamp_gives_the_nearest_point_of_the_box(loss):
     assert (moved[within] == 0).all()
 
 
-# What the paper or its code has wrong.
+# Errors of the paper or its code.
 
 
 @pytest.mark.parametrize("lam", LAMBDAS)
@@ -565,8 +565,8 @@ def test_the_logistic_dual_is_the_entropy_of_plus_a_y():
 
 @pytest.mark.parametrize("lam", LAMBDAS)
 @every_float
-def test_rounding_at_the_end_of_the_box_is_no_logarithm_of_zero(lam, dtype):
-    """c·1 divided by c again may exceed 1, or 1 − a/c be 0."""
+def test_rounding_at_the_end_of_the_box_does_not_give_a_logarithm_of_zero(lam, dtype):
+    """(c·1) / c may be larger than 1, and 1 − a/c may be 0."""
     c = (1 / torch.tensor([lam], dtype=dtype)).expand(2, 1)
     loss = Scaled(Logistic(), c)
     y = torch.tensor([[1.0], [-1.0]], dtype=dtype)
@@ -605,7 +605,7 @@ def test_the_curvature_of_lp_is_finite_at_zero(p, dtype):
 
 
 def test_the_dual_of_the_tube_pulls_towards_zero():
-    """ψ′ is −y + ε·sign(a): at 0 the subgradient is a whole interval, which the kink tells the solver."""
+    """ψ′ is −y + ε·sign(a); at 0 the subgradient is an interval, which the solver knows from the kink."""
     loss, y = EpsilonInsensitive(0.3), torch.tensor([1.0], dtype=torch.float64)
     for a in torch.tensor([[-0.5], [0.5]], dtype=torch.float64):
         slope = (loss.psi(y, a + 1e-6) - loss.psi(y, a - 1e-6)) / 2e-6
@@ -664,7 +664,7 @@ WRONG = [
     (lambda: losses.get("squared", delta=1.0), "must be among none", "got ['delta']", "Leave out"),
     (
         lambda: losses.get(Huber(), delta=1.0),
-        "go into the loss itself",
+        "must be set in the loss itself",
         "got Huber(delta=1.0) and ['delta']",
         "Set them",
     ),
@@ -690,7 +690,7 @@ def test_a_misspelt_loss_is_named(name, hint):
 
 
 @pytest.mark.parametrize("name", ["zzz", "", None, 3, ["huber"], Huber])
-def test_what_is_no_loss_is_refused(name):
+def test_an_object_that_is_not_a_loss_is_refused(name):
     with pytest.raises(UnknownName, match=r"loss must be one of absolute, .*, squared_hinge; got"):
         losses.get(name)
 
@@ -702,7 +702,7 @@ def test_a_parameter_may_be_any_real_number(number):
 
 
 def test_extreme_levels_are_levels():
-    """They round to 0 and 1 in float32."""
+    """These levels round to 0 and 1 in float32."""
     assert Quantile(1e-60).quantile == 1e-60
     assert Quantile(1 - 1e-12).quantile < 1
 

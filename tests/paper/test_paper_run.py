@@ -88,7 +88,7 @@ def test_images_stay_bytes_and_have_ten_columns() -> None:
     rows = read(SETS["cifar5m"], scale=0.0003, generated=True)
     assert rows.train.x.dtype == torch.uint8
     assert rows.targets(rows.train).shape == (len(rows.train), 10)
-    x = rows.handed_out(rows.train, torch.float32, torch.device("cpu"), host=True)[slice(None)]
+    x = rows.rows_for(rows.train, torch.float32, torch.device("cpu"), host=True)[slice(None)]
     torch.testing.assert_close(x.mean(0), torch.zeros(3072), atol=1e-3, rtol=0)
     torch.testing.assert_close(x.std(0, correction=0), torch.ones(3072), atol=1e-3, rtol=0)
     found = run(replace(made, n_features=50), rows, Place())

@@ -92,7 +92,7 @@ def test_the_two_protocols() -> None:
         ("higgs", "svm", {"scale": 0}, InvalidParameter, "scale must be a number above 0"),
         ("higgs", "svm", {"scale": math.nan}, InvalidParameter, "scale must be a number above 0"),
         ("higgs", "svm", {"steps": 0}, InvalidParameter, "steps must be a whole number"),
-        ("higgs", "svm", {"protocol": "joker", "halving": True}, InvalidParameter, "halving must go with"),
+        ("higgs", "svm", {"protocol": "joker", "halving": True}, InvalidParameter, "halving must be used with"),
     ],
 )
 def test_what_the_paper_does_not_have_is_refused(data, model, options, error, said) -> None:

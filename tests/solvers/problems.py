@@ -32,7 +32,7 @@ LAMBDAS = [2.0**-6, 2.0**-3, 1.0, 2.0**3, 2.0**6]
 
 @dataclass(frozen=True)
 class Small:
-    """Rows, targets and weights of a problem, and the kernel as a matrix with rootᵀ root = K."""
+    """Rows, targets and weights of a problem, and a matrix root with rootᵀ root = K."""
 
     x: Tensor
     y: Tensor

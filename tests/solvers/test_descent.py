@@ -46,7 +46,7 @@ def test_continued_after_any_block_it_ends_the_same(mode: str, method: dict[str,
         first = make(mode, order=order, max_epochs=2, tol=0.0, **method)
         first.settings = replace(first.settings, max_epochs=stop / first.blocks.count)
         first.run()
-        first.records = [r for r in first.records if r.epoch == int(r.epoch)]  # looks the whole run took too
+        first.records = [r for r in first.records if r.epoch == int(r.epoch)]  # evaluations of the whole run
         file = io.BytesIO()
         torch.save(first.state_dict(), file)
         file.seek(0)
@@ -68,13 +68,13 @@ def _interrupts():
 def test_an_interrupt_takes_effect_between_two_blocks(method: dict[str, bool]) -> None:
     whole = make(max_epochs=3, tol=0.0, **method).run()
     descent = make(max_epochs=3, tol=0.0, **method)
-    step, seen = descent.state.open, []
+    open_block, seen = descent.state.open, []
 
-    def open_and_interrupt(rows, x, ready):
+    def open_and_interrupt(rows, x, prepared):
         seen.append(len(rows))
         if len(seen) == 7:
             os.kill(os.getpid(), signal.SIGINT)
-        return step(rows, x, ready)
+        return open_block(rows, x, prepared)
 
     descent.state.open = open_and_interrupt
     with pytest.raises(KeyboardInterrupt):
@@ -156,7 +156,7 @@ def test_stalls_where_the_precision_ends() -> None:
     assert report.relative_gap < 1e-6
 
 
-def test_a_finished_run_that_is_run_again_says_the_same() -> None:
+def test_a_finished_run_that_is_run_again_returns_the_same() -> None:
     descent = make(max_epochs=2, tol=0.0)
     same(descent.run(), descent.run())
 
@@ -169,7 +169,7 @@ def test_the_callback_sees_the_last_record_too() -> None:
 
 
 @methods
-def test_a_record_that_the_callback_did_not_take_is_taken_again(method: dict[str, bool]) -> None:
+def test_a_record_whose_callback_failed_is_taken_again(method: dict[str, bool]) -> None:
     seen = []
 
     def fails_once(record) -> None:
@@ -184,17 +184,17 @@ def test_a_record_that_the_callback_did_not_take_is_taken_again(method: dict[str
     assert seen == [1, 2, 2, 3]
 
 
-def test_a_judge_scores_what_is_returned() -> None:
-    """Also where the point is computed afresh, because nothing moves any more."""
+def test_the_returned_point_is_scored() -> None:
+    """Also if its image is computed anew, because no block moves any more."""
     points: list = []
     for settings in ({"max_epochs": 3, "tol": 0.0}, {"max_epochs": 50, "tol": 0.2}):
         points.clear()
-        report = make(**settings).run(judge=lambda point: points.append(point) or [len(points)])
+        report = make(**settings).run(score=lambda point: points.append(point) or [len(points)])
         assert torch.equal(points[-1][0], report.alpha)
         assert torch.equal(points[-1][1], report.image)
         assert [record.scores for record in report.records] == [(k,) for k in range(1, len(points) + 1)]
     descent = small(*HINGE, "exact", weighted=False).descent([1.0], torch.float32, tol=0.0)
-    report = descent.run(judge=lambda point: points.append(point) or [0.0])
+    report = descent.run(score=lambda point: points.append(point) or [0.0])
     assert report.reason in (Reason.STALLED, Reason.SLOW)
     assert torch.equal(points[-1][1], report.image)
     assert torch.equal(report.records[-1].gap.sums, report.gap.sums)
@@ -222,7 +222,7 @@ def test_a_block_that_is_not_finite_ends_the_run() -> None:
     assert report.relative_gap == torch.inf
 
 
-def test_an_ill_conditioned_problem_in_one_block_is_given_up() -> None:
+def test_an_ill_conditioned_problem_in_one_block_ends_early() -> None:
     descent = small("absolute", {}, "exact", weighted=False).descent([1e-9], torch.float32)
     descent.settings = replace(descent.settings, block=BlockSolver(tol=0.9, max_products=1, max_models=1))
     report = descent.run()
@@ -230,16 +230,16 @@ def test_an_ill_conditioned_problem_in_one_block_is_given_up() -> None:
     assert report.records[-1].epoch < 200
 
 
-def test_blocks_are_solved_as_told_where_errors_would_add_up() -> None:
-    """A momentum carries an error on, and nothing mends that of a problem in one block."""
-    told = BlockSolver(tol=0.5, patience=3)
-    assert make(block=told).solver == told
-    assert make(block=told, momentum=True).solver == replace(told, patience=inf)
-    one = small("squared_hinge", {}, "features", weighted=True).descent([1.0], block_size=10_000, block=told)
+def test_the_tolerance_of_a_block_is_kept_where_errors_would_add_up() -> None:
+    """Momentum carries an error on, and no other block corrects that of a problem in one block."""
+    given = BlockSolver(tol=0.5, patience=3)
+    assert make(block=given).solver == given
+    assert make(block=given, momentum=True).solver == replace(given, patience=inf)
+    one = small("squared_hinge", {}, "features", weighted=True).descent([1.0], block_size=10_000, block=given)
     assert one.solver.patience == inf
 
 
-def test_looks_at_the_gap_as_often_as_asked() -> None:
+def test_the_gap_is_evaluated_as_often_as_asked() -> None:
     report = make(max_epochs=7, tol=0.0, gap_every=3).run()
     assert [record.epoch for record in report.records] == [3, 6, 7]
 
@@ -250,6 +250,22 @@ def test_the_better_of_average_and_last_iterate_is_returned_in_each_column() -> 
     last = (descent.state.alpha, descent.state.image)
     both = certify(descent.state, descent.problem, [descent.average.read(descent.state), last])
     assert torch.equal(report.gap.gap, torch.minimum(both[0].gap, both[1].gap))
+
+
+@methods
+def test_the_keys_of_a_saved_state_stay_those_of_earlier_versions(method: dict[str, bool]) -> None:
+    saved = make(**method).state_dict()
+    parts = {
+        name for name, used in (("average", method.get("averaging", True)), ("momentum", "momentum" in method)) if used
+    }
+    assert set(saved) == {"identity", "steps", "seconds", "records", "tally", "state"} | parts
+    assert set(saved["tally"]) == {"counts", "recent", "used"}
+    assert set(saved["state"]) == {"alpha", "image"}
+    assert set(saved.get("average", {})) in (set(), {"alpha", "image", "steps", "seen"})
+    assert set(saved.get("momentum", {})) in (set(), {"alpha", "image", "theta", "dual"})
+    problem = {"rows", "kernel or features", "targets", "weights", "lam", "dtype", "loss"}
+    settings = {"block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed"}
+    assert set(saved["identity"]) == problem | settings
 
 
 def test_a_saved_state_of_another_problem_is_refused() -> None:
@@ -283,7 +299,7 @@ def test_seeds_change_the_order_and_nothing_else() -> None:
 
 
 def test_descent_is_the_algorithm_written_out() -> None:
-    """A twin without averages, tallies or limits: open, solve, commit."""
+    """A second implementation without average, statistics and limits: open, solve, commit."""
     descent = make(max_epochs=2, tol=0.0, averaging=False)
     twin: Descent = make()
     for step in range(2 * twin.blocks.count):

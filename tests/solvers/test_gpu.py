@@ -1,4 +1,4 @@
-"""Steps on a card: replayed steps against single ones, mixed precision, rows on the host, and memory that runs out."""
+"""Steps on a GPU: replayed steps against single ones, mixed precision, rows in host memory, and lack of memory."""
 
 import gc
 import weakref
@@ -39,34 +39,34 @@ def descent(
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("m", [300, None])
 @pytest.mark.parametrize("momentum", [False, True])
-def test_a_card_descends_as_the_cpu_does(loss: str, m: int | None, momentum: bool) -> None:
-    """A ragged partition, two columns: both gaps fall, and to about the same."""
-    there, here = (descent(loss, place, m, max_epochs=6, momentum=momentum).run() for place in ("cuda", "cpu"))
-    torch.testing.assert_close(there.gap.dual.cpu(), here.gap.dual, rtol=2e-2, atol=1e-3)
-    assert there.relative_gap < 2 * here.relative_gap + 1e-3
+def test_a_gpu_descends_as_the_cpu_does(loss: str, m: int | None, momentum: bool) -> None:
+    """Blocks of different lengths, two columns: both gaps fall, to about the same value."""
+    gpu, cpu = (descent(loss, place, m, max_epochs=6, momentum=momentum).run() for place in ("cuda", "cpu"))
+    torch.testing.assert_close(gpu.gap.dual.cpu(), cpu.gap.dual, rtol=2e-2, atol=1e-3)
+    assert gpu.relative_gap < 2 * cpu.relative_gap + 1e-3
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_a_replayed_step_is_the_step(loss: str) -> None:
     replayed, single = descent(loss, "cuda"), descent(loss, "cuda")
-    single.visits.replay = None
+    single.schedule.replay = None
     for _ in range(20):
         replayed.step()
         single.step()
-    assert replayed.visits.replay is not None
-    assert replayed.visits.replay.capturing
-    assert sum(graph is not None for graph in replayed.visits.replay.graphs.values()) >= 2  # two lengths of blocks
+    assert replayed.schedule.replay is not None
+    assert replayed.schedule.replay.capturing
+    assert sum(graph is not None for graph in replayed.schedule.replay.graphs.values()) >= 2  # two lengths of blocks
     torch.testing.assert_close(replayed.state.alpha, single.state.alpha, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(replayed.state.image, single.state.image, rtol=1e-4, atol=1e-5)
-    assert replayed.tally.outcomes == single.tally.outcomes
+    assert replayed.statistics.outcomes == single.statistics.outcomes
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge", "hinge"])
 def test_mixed_precision_does_not_move_the_solution(loss: str) -> None:
     mixed, plain = (descent(loss, "cuda", 8_192, mixed=low, max_epochs=30) for low in (True, False))
-    assert not mixed.state.exact
+    assert mixed.state.rounded_K
     of_mixed, of_plain = mixed.run(), plain.run()
     torch.testing.assert_close(of_mixed.gap.dual, of_plain.gap.dual, rtol=5e-4, atol=0)  # a fiftieth of the gap
     assert of_mixed.relative_gap < 1.2 * of_plain.relative_gap + 1e-4
@@ -74,14 +74,14 @@ def test_mixed_precision_does_not_move_the_solution(loss: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16])
-def test_rows_on_the_host_give_what_rows_on_the_card_give(kind: torch.dtype) -> None:
+def test_rows_in_host_memory_give_the_same_as_rows_on_the_gpu(kind: torch.dtype) -> None:
     x = rows()[0].to(kind)
     streamed = descent("squared_hinge", "cuda", x=HostRows(x, Upload(torch.device("cuda"))), max_epochs=2).run()
     kept = descent("squared_hinge", "cuda", x=x.float().cuda(), max_epochs=2).run()
     assert torch.equal(streamed.alpha, kept.alpha)
 
 
-def test_rows_on_the_host_are_handed_out_in_the_type_asked_for() -> None:
+def test_rows_in_host_memory_are_returned_in_the_requested_type() -> None:
     x = torch.arange(12, dtype=torch.uint8).view(4, 3)
     kept = HostRows(x, Upload(torch.device("cpu")), torch.float64)
     assert kept.shape == (4, 3)
@@ -91,7 +91,7 @@ def test_rows_on_the_host_are_handed_out_in_the_type_asked_for() -> None:
 
 
 class Cramped:
-    """A map that runs out of memory when it is to make more than so many features at once."""
+    """A map that runs out of memory when it computes more than ``most`` features at once."""
 
     def __init__(self, features: FeatureMap, most: int) -> None:
         self.features, self.most = features, most
@@ -102,7 +102,7 @@ class Cramped:
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.n_features > self.most:
-            raise OutOfMemory("no room")
+            raise OutOfMemory("no memory")
         return self.features(x)
 
     def fill(self, x: Tensor, out: Tensor) -> Tensor:
@@ -123,36 +123,36 @@ def cramp(most: int) -> Descent:
     state = solve.state
     assert isinstance(state, FeatureState)
     state.features = Cramped(state.features, most)
-    state.part(Chunking(1_024))
+    state.use(Chunking(1_024))
     return solve
 
 
-def test_memory_that_runs_out_is_planned_anew_and_the_fit_goes_on() -> None:
+def test_a_fit_that_runs_out_of_memory_continues_with_smaller_chunks() -> None:
     cramped, roomy = cramp(300), descent("squared", "cpu", 1_024, max_epochs=1)
     for _ in range(roomy.blocks.count):
         cramped.step()
         roomy.step()
-    assert [part.features.n_features for part in cramped.state.parts] == [256] * 4
+    assert [chunk.features.n_features for chunk in cramped.state.chunks] == [256] * 4
     torch.testing.assert_close(cramped.state.image, roomy.state.image, rtol=1e-3, atol=1e-4)
 
 
-def test_a_device_without_room_for_a_block_says_what_is_missing() -> None:
+def test_a_device_without_memory_for_a_block_says_what_is_missing() -> None:
     with pytest.raises(BudgetTooSmall, match="are missing"):
         cramp(100).step()
 
 
-def test_a_small_budget_makes_features_in_parts() -> None:
+def test_with_a_small_budget_features_are_computed_in_chunks() -> None:
     x, y = rows()
-    whole, parts = (
+    whole, chunked = (
         prepare(x, y, n_features=2_048, memory=memory, settings=Settings(block_size=130, max_epochs=1)).descent
         for memory in ("1GB", "400kB")
     )
-    assert len(whole.state.parts) == 1 < len(parts.state.parts)
-    torch.testing.assert_close(parts.run().alpha, whole.run().alpha, rtol=1e-3, atol=1e-4)
+    assert len(whole.state.chunks) == 1 < len(chunked.state.chunks)
+    torch.testing.assert_close(chunked.run().alpha, whole.run().alpha, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "gaussian", "polynomial"])
-def test_parts_leave_the_rows_of_a_block_alone(kernel: str) -> None:
+def test_chunks_do_not_change_the_rows_of_a_block(kernel: str) -> None:
     x = torch.randn(64, 600, generator=torch.Generator().manual_seed(0))
     state = prepare(
         x, x[:, 0], kernel=kernel, n_features=600, bandwidth=30.0, settings=Settings(block_size=64)
@@ -161,36 +161,37 @@ def test_parts_leave_the_rows_of_a_block_alone(kernel: str) -> None:
     state.image.normal_(generator=torch.Generator().manual_seed(1))
     whole, inputs, move = state.open(torch.arange(64)), x.clone(), torch.ones(64, 1)
     change = state.image_change(whole, move)
-    state.part(Chunking(256))
-    parts = state.open(torch.arange(64), inputs)
-    torch.testing.assert_close(state.image_change(parts, move), change, rtol=1e-4, atol=1e-4)
+    state.use(Chunking(256))
+    chunked = state.open(torch.arange(64), inputs)
+    torch.testing.assert_close(state.image_change(chunked, move), change, rtol=1e-4, atol=1e-4)
     assert torch.equal(inputs, x)
-    torch.testing.assert_close(parts.K, whole.K, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(parts.f, whole.f, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(chunked.K, whole.K, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(chunked.f, whole.f, rtol=1e-4, atol=1e-3)
 
 
-def test_twins_of_features_in_slices_are_the_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_slices_give_the_same_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     def low_gram(low: Tensor, b: int) -> Tensor:
-        return (low.float() @ low.float().T)[:b, :b]  # the CPU has no product of its own for it
+        return (low.float() @ low.float().T)[:b, :b]  # the CPU has no such matrix product
 
-    monkeypatch.setattr("joker.solvers.feature_state.low_gram", low_gram)
+    monkeypatch.setattr("joker.solvers.feature_chunks.low_gram", low_gram)
     x, y = rows()
     state = prepare(x, y, n_features=2_048, intercept=True, settings=Settings(block_size=130)).descent.state
     assert isinstance(state, FeatureState)
-    state.exact = False
+    state.rounded_K = True
+    state.use(Chunking(2_049))
     chosen = torch.arange(0, 260, 2)
     whole, before = state.open(chosen), state.scratch_bytes
-    while state.how.size == 2_049 and state.shrink() and state.how.size == 2_049:
-        assert len(state.parts[0].slices) > 1
+    while state.chunking.size == 2_049 and state.shrink() and state.chunking.size == 2_049:
+        assert len(state.chunks[0].slices) > 1
         assert state.scratch_bytes < before
         sliced, before = state.open(chosen), state.scratch_bytes
         torch.testing.assert_close(sliced.K, whole.K, rtol=1e-6, atol=1e-6)
-        torch.testing.assert_close(sliced.inside, whole.inside)
-    assert state.how.size < 2_049  # parts come when the slices are small
+        torch.testing.assert_close(sliced.basis, whole.basis)
+    assert state.chunking.size < 2_049  # chunks get smaller when the slices are small
 
 
-def test_what_cannot_be_captured_runs_without_a_graph_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Card(torch.Tensor):
+def test_a_step_that_cannot_be_captured_runs_without_a_graph_and_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnGpu(torch.Tensor):
         is_cuda = True
 
     def refuse(*_: object) -> None:
@@ -198,7 +199,7 @@ def test_what_cannot_be_captured_runs_without_a_graph_and_says_why(monkeypatch: 
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", refuse)
     calls: list[int] = []
-    replay, inputs = Replay(), torch.ones(3).as_subclass(Card)
+    replay, inputs = Replay(), torch.ones(3).as_subclass(OnGpu)
 
     def function(x: Tensor) -> None:
         calls.append(len(x))
@@ -211,7 +212,7 @@ def test_what_cannot_be_captured_runs_without_a_graph_and_says_why(monkeypatch: 
 
 
 def test_a_descent_is_freed_with_its_last_reference() -> None:
-    """Rows and features must not wait on a card for the collector of cycles."""
+    """The GPU memory of rows and features must not wait for the garbage collector of cycles."""
     solve = descent("squared", "cpu", max_epochs=1)
     solve.run()
     seen = weakref.ref(solve)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from solvers.problems import CASES, LAMBDAS, small
 
+import joker
 from joker.solvers import Average, certify
 
 modes = pytest.mark.parametrize("mode", ["exact", "features"])
 
 
 def moved(mode: str, steps: int = 7, t: int = 2, dtype: torch.dtype = torch.float64):
-    """A descent some steps in, and every iterate on the way."""
+    """A descent after some steps, and all its iterates."""
     descent = small("squared_hinge", {}, mode, weighted=True).descent(LAMBDAS[2 : 2 + t], dtype, block_size=64)
     iterates = []
     for _ in range(steps):
@@ -44,6 +49,55 @@ def test_an_open_block_is_a_part_of_the_whole(mode: str) -> None:
 
 
 @modes
+def test_commit_extrapolate_and_reset_keep_the_image_that_of_alpha(mode: str) -> None:
+    descent, _ = moved(mode)
+    state, solver = descent.state, descent.solver
+    z = descent.problem.clamp_(torch.linspace(-1, 1, len(state.alpha), dtype=torch.float64)[:, None].repeat(1, 2))
+    before = state.alpha.clone()
+    state.extrapolate(z, state.image_of(z), torch.tensor([0.25], dtype=torch.float64))
+    torch.testing.assert_close(state.alpha, torch.lerp(before, z, 0.25))
+    torch.testing.assert_close(state.image, state.image_of(state.alpha))
+
+    block, y = state.open(descent.blocks.rows(2)), state.alpha.clone()
+    start, scale = z[block.rows], torch.tensor([0.5], dtype=torch.float64)
+    result = solver.solve(scale * block.K, block.f, start, *descent.problem.take(block.rows))
+    taken, change = state.commit(block, result, start, scale)
+    y[block.rows] += scale * (taken.a - start)
+    torch.testing.assert_close(state.alpha, y)
+    torch.testing.assert_close(state.image, state.image_of(state.alpha))
+    torch.testing.assert_close(change, state.image_change(block, taken.a - start))
+
+    state.image += 1
+    alpha, image = state.alpha, state.image
+    state.reset(state.alpha)
+    assert state.alpha is alpha  # captured steps refer to these tensors
+    assert state.image is image
+    torch.testing.assert_close(image, state.image_of(alpha))
+
+
+def writes_to_a_state(module: ast.Module) -> Iterator[int]:
+    """Yield the lines that change ``state.alpha`` or ``state.image``, by an assignment or by a method in place."""
+    for node in ast.walk(module):
+        changed: list[ast.expr] = []
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            changed = node.targets if isinstance(node, ast.Assign) else [node.target]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+            changed = [node.func.value]
+        for target in (node.value if isinstance(node, ast.Subscript) else node for node in changed):
+            owner = ast.unparse(target.value).split(".")[-1] if isinstance(target, ast.Attribute) else None
+            if owner == "state" and target.attr in ("alpha", "image"):
+                yield node.lineno
+
+
+def test_only_a_state_moves_its_alpha_and_image() -> None:
+    for path in Path(joker.__file__).parent.rglob("*.py"):
+        lines = list(writes_to_a_state(ast.parse(path.read_text(encoding="utf-8"))))
+        assert not lines, f"{path}, lines {lines}: use commit, extrapolate or reset of the state."
+    broken = "self.state.image += x\nstate.alpha[rows] = x\nstate.alpha.lerp_(x, 1)\ny = state.alpha.lerp(x, 1)"
+    assert list(writes_to_a_state(ast.parse(broken))) == [1, 2, 3]
+
+
+@modes
 def test_prediction_tiles_cover_the_rows_inside_the_budget(mode: str) -> None:
     descent, _ = moved(mode)
     state = descent.state
@@ -57,7 +111,7 @@ def test_prediction_tiles_cover_the_rows_inside_the_budget(mode: str) -> None:
 
 @modes
 @given(steps=st.integers(1, 17))
-def test_the_lazy_average_is_the_average(mode: str, steps: int) -> None:
+def test_the_average_updated_block_by_block_is_the_average(mode: str, steps: int) -> None:
     descent, iterates = moved(mode, steps)
     rate = 2 / descent.blocks.count
     weights = [rate * (1 - rate) ** (steps - 1 - j) for j in range(steps)]
@@ -108,7 +162,7 @@ def test_the_gap_is_p_plus_j_and_never_negative(
     assert float(gap.relative) >= -1e-9
 
 
-def test_a_gap_of_nothing_is_zero_and_of_nan_is_infinite() -> None:
+def test_the_relative_gap_is_zero_for_zero_targets_and_infinite_for_nan() -> None:
     descent = small("squared", {}, "exact", weighted=False).descent([1.0])
     zero = torch.zeros(300, 1, dtype=torch.float64)
     descent.problem.targets.y.zero_()

@@ -1,4 +1,4 @@
-"""The search itself, on scores that are given by a formula: where it looks, what it keeps, what it returns."""
+"""The search on scores from a formula: the candidates that it tries and keeps, and the trial that it returns."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from joker.tuning.halving import DECADES, OCTAVES, Candidate, Family, Search, Trial, sizes
+from joker.tuning.halving import FIRST_BANDWIDTHS, FIRST_LAMBDAS, Candidate, Family, Search, Trial, stage_rows
 
 Formula = Callable[[str, float, float, int], float]  # kernel, bandwidth, λ, rows
 
@@ -23,7 +23,7 @@ def running(formula: Formula) -> Callable[[int, int, Candidate], list[Trial]]:
 
 
 def hill(sigma: float, lam: float, kernel: str = "a") -> Formula:
-    """A score with one top, less sharp in λ than in the bandwidth."""
+    """A score with one maximum, flatter in λ than in the bandwidth."""
     return lambda k, s, penalty, rows: (
         -abs(math.log2(s / sigma)) - 0.5 * abs(math.log10(penalty / lam)) - 0.3 * (k != kernel)
     )
@@ -31,9 +31,9 @@ def hill(sigma: float, lam: float, kernel: str = "a") -> Formula:
 
 @pytest.mark.parametrize("exponent", [-6, -4, -2.5, -1, 0, 2, 4])
 @pytest.mark.parametrize("lam", [30.0, 1.0, 0.001])
-def test_the_top_is_found_within_the_last_steps(exponent: float, lam: float) -> None:
-    """Also far beyond the bandwidths and the λ that the search begins with."""
-    families = [Family("a", OCTAVES), Family("b", OCTAVES)]
+def test_the_maximum_is_found_within_the_last_steps(exponent: float, lam: float) -> None:
+    """Also far from the first bandwidths and the first λ."""
+    families = [Family("a", FIRST_BANDWIDTHS), Family("b", FIRST_BANDWIDTHS)]
     best = Search(running(hill(2.0**exponent, lam))).best(families, [1000, 4000, 16000])
     assert best.candidate.family.kernel == "a"
     assert abs(math.log2(best.candidate.bandwidth) - exponent) <= 0.25
@@ -41,13 +41,13 @@ def test_the_top_is_found_within_the_last_steps(exponent: float, lam: float) -> 
 
 
 def test_a_kernel_that_gains_with_the_rows_wins() -> None:
-    """The runner-up of the first stage is looked at again."""
+    """The second best kernel of the first stage is tried again."""
 
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         bonus = {"early": 0.1, "late": 0.2 if rows > 2000 else 0.0, "never": -0.1}[kernel]
         return bonus - abs(math.log2(sigma / 0.5))
 
-    families = [Family(name, OCTAVES) for name in ("never", "early", "late")]
+    families = [Family(name, FIRST_BANDWIDTHS) for name in ("never", "early", "late")]
     best = Search(running(score)).best(families, [1000, 4000])
     assert best.candidate.family.kernel == "late"
     assert best.rows == 4000
@@ -57,27 +57,27 @@ def test_a_bandwidth_that_shrinks_with_the_rows_is_followed() -> None:
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return -abs(math.log2(sigma * rows / 1000))
 
-    best = Search(running(score)).best([Family("a", OCTAVES)], [1000, 4000, 16000])
+    best = Search(running(score)).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 16000])
     assert best.candidate.bandwidth == pytest.approx(1 / 16)
 
 
-def test_a_bandwidth_that_does_badly_does_not_hide_better_ones_behind_it() -> None:
-    """The top moves by an octave and a half once there are many rows, and half an octave on lies a hollow."""
+def test_a_bad_bandwidth_does_not_hide_better_ones_behind_it() -> None:
+    """With many rows the maximum moves by a factor of 2√2, and the bandwidth at a factor of √2 is bad."""
 
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         octave = math.log2(sigma)
-        hollow = rows > 5000 and math.isclose(octave, -0.5)
-        return -abs(octave - (-1.5 if rows > 5000 else 0.0)) - 5 * hollow
+        bad = rows > 5000 and math.isclose(octave, -0.5)
+        return -abs(octave - (-1.5 if rows > 5000 else 0.0)) - 5 * bad
 
-    best = Search(running(score)).best([Family("a", OCTAVES)], [1000, 4000, 16000])
+    best = Search(running(score)).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 16000])
     assert math.log2(best.candidate.bandwidth) == pytest.approx(-1.5)
 
 
 @pytest.mark.parametrize(("steepness", "again"), [(5.0, False), (0.1, True)])
-def test_a_bandwidth_that_lost_by_far_is_not_tried_on_more_rows(steepness: float, again: bool) -> None:
-    """Half an octave from the best it is tried all the same; losses are 20 less the score."""
+def test_a_bandwidth_with_a_far_larger_loss_is_not_tried_on_more_rows(steepness: float, again: bool) -> None:
+    """A step of √2 from the best is always tried; the loss is 20 minus the score."""
     search = Search(running(lambda kernel, sigma, lam, rows: 19 - steepness * abs(math.log2(sigma / 0.5))))
-    search.best([Family("a", OCTAVES)], [1000, 4000])
+    search.best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000])
     tried = {trial.candidate.bandwidth for trial in search.trials if trial.stage == 1}
     assert (0.25 in tried) is again
     assert min(tried) < 0.5
@@ -87,28 +87,28 @@ def test_a_penalty_that_falls_with_the_rows_is_followed() -> None:
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return -abs(math.log10(lam / (1.0 if rows < 5000 else 0.1))) - abs(math.log2(sigma))
 
-    best = Search(running(score)).best([Family("a", OCTAVES)], [1000, 4000, 16000])
+    best = Search(running(score)).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 16000])
     assert best.lam == pytest.approx(0.1)
 
 
 def test_no_candidate_is_run_twice_in_a_stage() -> None:
     search = Search(running(hill(1 / 8, 0.1)))
-    search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000, 16000])
+    search.best([Family("a", FIRST_BANDWIDTHS), Family("b", FIRST_BANDWIDTHS)], [1000, 4000, 16000])
     seen = [(t.stage, t.candidate.family.kernel, round(t.candidate.bandwidth, 6), t.lam) for t in search.trials]
     assert len(seen) == len(set(seen))
 
 
 def test_later_stages_try_fewer() -> None:
     search = Search(running(hill(1 / 2, 1.0)))
-    search.best([Family(name, OCTAVES) for name in "abcdef"], [1000, 4000, 16000])
+    search.best([Family(name, FIRST_BANDWIDTHS) for name in "abcdef"], [1000, 4000, 16000])
     counts = [len({t.candidate for t in search.trials if t.stage == stage}) for stage in range(3)]
-    assert counts[0] == 6 * (len(OCTAVES) + 1)  # and a wider one
+    assert counts[0] == 6 * (len(FIRST_BANDWIDTHS) + 1)  # and a wider one
     assert counts[1] <= 12  # three kernels, each with two narrower bandwidths and a wider one
     assert counts[2] <= 6  # two kernels, each with two narrower bandwidths
 
 
 def test_given_bandwidths_and_penalties_are_the_only_ones() -> None:
-    family = Family("a", (1.0, 3.0), open=False, lam=(0.5, 8.0, 2.0))
+    family = Family("a", (1.0, 3.0), free_bandwidths=False, lam=(0.5, 8.0, 2.0))
     search = Search(running(hill(0.01, 100.0)))
     best = search.best([family], [1000, 4000, 8000])
     assert {t.candidate.bandwidth for t in search.trials} == {1.0, 3.0}
@@ -117,29 +117,29 @@ def test_given_bandwidths_and_penalties_are_the_only_ones() -> None:
 
 
 def test_of_equal_losses_the_larger_penalty_wins() -> None:
-    best = Search(running(lambda kernel, sigma, lam, rows: 1.0)).best([Family("a", OCTAVES)], [1000])
-    assert best.lam == max(DECADES)
+    best = Search(running(lambda kernel, sigma, lam, rows: 1.0)).best([Family("a", FIRST_BANDWIDTHS)], [1000])
+    assert best.lam == max(FIRST_LAMBDAS)
 
 
 def test_of_equal_scores_the_smaller_loss_wins_where_scores_are_compared() -> None:
-    """An accuracy counts rows, so that penalties often tie; the loss still tells them apart."""
+    """An accuracy counts rows, so that λ often have equal scores; the loss separates them."""
 
     def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         return [Trial(stage, rows, candidate, lam, abs(math.log10(lam)), 0.9, 0.0) for lam in candidate.lam]
 
-    best = Search(run, settle_by_score=True).best([Family("a", (1.0,), False, (10.0, 1.0, 0.1))], [1000])
+    best = Search(run, final_lam_by_score=True).best([Family("a", (1.0,), False, (10.0, 1.0, 0.1))], [1000])
     assert best.lam == 1.0
 
 
 @pytest.mark.parametrize("by_score", [False, True])
-def test_a_kernel_far_behind_is_dropped_by_its_loss(by_score: bool) -> None:
-    """A score has no scale on which to be far behind."""
+def test_a_kernel_with_a_large_loss_is_dropped(by_score: bool) -> None:
+    """Scores have no common scale, so that no kernel is dropped by its score."""
     search = Search(running(lambda kernel, sigma, lam, rows: 15.0 if kernel == "a" else 13.0), by_score=by_score)
-    search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000])
+    search.best([Family("a", FIRST_BANDWIDTHS), Family("b", FIRST_BANDWIDTHS)], [1000, 4000])
     assert {t.candidate.family.kernel for t in search.trials if t.stage == 1} == ({"a", "b"} if by_score else {"a"})
 
 
-def test_losses_decide_on_bandwidths_and_scores_on_the_last_penalty_where_told() -> None:
+def test_losses_choose_bandwidths_and_scores_the_final_penalty_if_asked() -> None:
     def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         off = abs(math.log2(candidate.bandwidth))
         return [Trial(stage, rows, candidate, lam, 1 + off + lam, off - lam, 0.0) for lam in candidate.lam]
@@ -147,75 +147,76 @@ def test_losses_decide_on_bandwidths_and_scores_on_the_last_penalty_where_told()
     def trap(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         return [replace(t, score=-t.score) if rows == 8000 else t for t in run(stage, rows, candidate)]
 
-    best = Search(trap).best([Family("a", OCTAVES)], [1000, 4000, 8000])
-    settled = Search(trap, settle_by_score=True).best([Family("a", OCTAVES)], [1000, 4000, 8000])
+    best = Search(trap).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 8000])
+    settled = Search(trap, final_lam_by_score=True).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 8000])
     assert best.candidate.bandwidth == settled.candidate.bandwidth == 1.0
     assert settled.lam == pytest.approx(10 * best.lam)
 
 
 @pytest.mark.parametrize("allowed", [1, 3, 9, 12])
-def test_out_of_time_the_best_so_far_of_the_latest_stage_wins(allowed: int) -> None:
+def test_out_of_time_the_best_of_the_latest_stage_wins(allowed: int) -> None:
     def out_of_time() -> bool:
         return len({(t.stage, t.candidate) for t in search.trials}) >= allowed
 
     search = Search(running(hill(1 / 4, 1.0)), out_of_time=out_of_time)
-    best = search.best([Family("a", OCTAVES), Family("b", OCTAVES)], [1000, 4000, 16000])
+    best = search.best([Family("a", FIRST_BANDWIDTHS), Family("b", FIRST_BANDWIDTHS)], [1000, 4000, 16000])
     assert len({(t.stage, t.candidate) for t in search.trials}) == allowed
     latest = [trial for trial in search.trials if trial.stage == search.trials[-1].stage]
     assert best.score == max(trial.score for trial in latest)
 
 
 def moving(octaves: float) -> Formula:
-    """A top that moves by so many octaves to narrower bandwidths whenever the rows are four times as many."""
+    """A score whose maximum moves by so many factors of 2 to narrower bandwidths when the rows are multiplied by 4."""
     return lambda k, s, lam, rows: -abs(math.log2(s) + 1 + octaves * math.log(rows / 1000, 4))
 
 
 @pytest.mark.parametrize(("octaves", "stages"), [(0.0, 2), (0.5, 2), (1.0, 4), (2.0, 4)])
-def test_a_search_ends_with_the_first_stage_that_stays_where_it_began(octaves: float, stages: int) -> None:
-    """One whose bandwidth moves by more than the last step of a stage goes on to the end."""
+def test_a_search_ends_with_the_first_stage_that_changes_nothing(octaves: float, stages: int) -> None:
+    """If the bandwidth moves by more than the last step of a stage, all stages are run."""
     rows = [1000, 4000, 16000, 64000]
-    search = Search(running(moving(octaves)), settles=True)
-    best = search.best([Family("a", OCTAVES)], rows)
+    search = Search(running(moving(octaves)), stop_when_stable=True)
+    best = search.best([Family("a", FIRST_BANDWIDTHS)], rows)
     assert {t.rows for t in search.trials} == set(rows[:stages])
     assert best.rows == rows[stages - 1]
     assert abs(math.log2(best.candidate.bandwidth) + 1 + octaves * (stages - 1)) <= 0.25
     every = Search(running(moving(octaves)))
-    every.best([Family("a", OCTAVES)], rows)
+    every.best([Family("a", FIRST_BANDWIDTHS)], rows)
     assert {t.rows for t in every.trials} == set(rows)
 
 
-def test_a_search_goes_on_where_the_kernel_or_the_relevance_changes() -> None:
+def test_a_search_continues_if_the_kernel_or_the_weights_change() -> None:
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return 0.1 * ((kernel == "late") == (rows > 2000)) - abs(math.log2(sigma / 0.5))
 
-    search = Search(running(score), settles=True)
-    search.best([Family("early", OCTAVES), Family("late", OCTAVES)], [1000, 4000, 16000, 64000])
+    search = Search(running(score), stop_when_stable=True)
+    search.best([Family("early", FIRST_BANDWIDTHS), Family("late", FIRST_BANDWIDTHS)], [1000, 4000, 16000, 64000])
     assert {t.rows for t in search.trials} == {1000, 4000, 16000}
 
     def weighed(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         loss = 20 - 5 * (candidate.power == (0.5 if rows < 2000 else 0.0)) + abs(math.log2(candidate.bandwidth / 0.5))
         return [Trial(stage, rows, candidate, lam, loss, -loss, 0.0) for lam in candidate.lam]
 
-    search = Search(weighed, settles=True, weigh=lambda candidate, power: replace(candidate, power=power))
-    best = search.best([Family("a", OCTAVES, powers=(0.0, 0.5))], [1000, 4000, 16000, 64000])
+    search = Search(weighed, stop_when_stable=True, reweight=lambda candidate, power: replace(candidate, power=power))
+    best = search.best([Family("a", FIRST_BANDWIDTHS, powers=(0.0, 0.5))], [1000, 4000, 16000, 64000])
     assert {t.rows for t in search.trials} == {1000, 4000, 16000}
     assert best.candidate.power == 0.0
 
 
-def test_a_kernel_is_not_dropped_before_its_narrow_bandwidths_are_seen() -> None:
-    """It is far behind at those that the search begins with, and the best where it ends."""
+def test_a_kernel_is_not_dropped_before_its_narrow_bandwidths_are_tried() -> None:
+    """Its loss is large at the first bandwidths, and the smallest at the last one."""
 
     def score(kernel: str, sigma: float, lam: float, rows: int) -> float:
         return 10.0 if kernel == "plain" else 15 - 4 * abs(math.log2(sigma) + 4)
 
-    best = Search(running(score)).best([Family("plain", OCTAVES), Family("steep", OCTAVES)], [1000, 4000])
+    families = [Family("plain", FIRST_BANDWIDTHS), Family("steep", FIRST_BANDWIDTHS)]
+    best = Search(running(score)).best(families, [1000, 4000])
     assert best.candidate.family.kernel == "steep"
     assert math.log2(best.candidate.bandwidth) == pytest.approx(-4)
 
 
 @pytest.mark.parametrize("pool", [10, 400, 1024, 1025, 2500, 5000, 30_000, 400_000, 10_000_000])
 def test_stages_grow_steadily_to_a_quarter_and_then_half_of_the_rows(pool: int) -> None:
-    rows = sizes(pool)
+    rows = stage_rows(pool)
     assert len(rows) >= 2
     assert rows[0] == min(pool, 1024)
     assert rows[-1] == min(pool, max(4096, pool // 2))

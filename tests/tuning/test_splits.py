@@ -1,19 +1,19 @@
-"""Rows to train on and rows to score on: apart, complete, and even over the classes."""
+"""Rows to train on and rows to score on: disjoint, complete, and with the same shares of classes."""
 
 import numpy as np
 import pytest
 
-from joker.tuning.splits import MOST_HELD, make_splits
+from joker.tuning.splits import MAX_HELD_OUT, make_splits
 
 
 @pytest.mark.parametrize(("n", "folds"), [(10, 5), (499, 5), (500, 3), (1999, 3), (2000, 1), (60_000, 1)])
-def test_parts_are_apart_and_complete(n: int, folds: int) -> None:
-    rows = np.arange(3, 3 + n)  # the first three rows do not count
+def test_parts_are_disjoint_and_complete(n: int, folds: int) -> None:
+    rows = np.arange(3, 3 + n)  # the first three rows are left out
     splits = make_splits(rows, np.zeros(n + 3, np.intp), np.random.RandomState(0))
     assert len(splits) == folds
     for split in splits:
         assert np.array_equal(np.sort(np.concatenate([split.train, split.held])), rows)
-        assert len(split.held) <= MOST_HELD
+        assert len(split.held) <= MAX_HELD_OUT
     if folds > 1:  # each row is held out once
         assert np.array_equal(np.sort(np.concatenate([split.held for split in splits])), rows)
 
@@ -31,8 +31,8 @@ def test_the_smallest_sample_has_every_class(rng: np.random.Generator) -> None:
         assert set(codes[split.train[:3]]) == set(codes[split.train])
 
 
-def test_a_beginning_is_a_random_sample(rng: np.random.Generator) -> None:
-    """Not sorted by class or by row."""
+def test_the_first_rows_are_a_random_sample(rng: np.random.Generator) -> None:
+    """The order is neither by class nor by row."""
     codes = np.repeat([0, 1], 1500)
     (split,) = make_splits(np.arange(3000), codes, np.random.RandomState(0))
     assert abs(codes[split.train[:400]].mean() - 0.5) < 0.1

@@ -1,4 +1,4 @@
-"""What ``joker.tune`` promises: a bandwidth that suits the data, a fit on all rows, a table that tells the truth."""
+"""``joker.tune`` finds a bandwidth that suits the data, fits on all rows, and returns a correct table."""
 
 import math
 from typing import Any
@@ -17,18 +17,18 @@ from joker.callbacks import Callback, Run
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.scoring import score_path
-from joker.tuning.halving import sizes
+from joker.tuning.halving import stage_rows
 from joker.tuning.result import COLUMNS, Tuned
 from joker.tuning.trial_runner import unit_of_penalty
 
 Array = NDArray[Any]
 QUICK: dict[str, Any] = {"kernels": "gaussian", "bandwidths": [0.3, 1.0], "lam": [0.1, 1.0], "rows": [80]}
 QUICK["random_state"] = 0
-SIGMA = 0.2  # planted: a tenth of the median distance or so
+SIGMA = 0.2  # the true bandwidth, about a tenth of the median distance
 
 
 def waves(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-    """A draw from a Gaussian process with the bandwidth SIGMA, and a little noise."""
+    """A draw from a Gaussian process with the bandwidth SIGMA, with a little noise."""
     X = rng.uniform(-1.5, 1.5, (n, 2))
     W, b = np.random.default_rng(5).normal(size=(2, 400)) / SIGMA, np.random.default_rng(6).uniform(0, 7, 400)
     return X, np.cos(X @ W + b).sum(axis=1) / 20 + 0.1 * rng.normal(size=n)
@@ -40,14 +40,14 @@ def tuned() -> tuple[Tuned, Array, Array]:
     return joker.tune(X, y, random_state=0), X, y
 
 
-def test_a_planted_bandwidth_is_found(tuned: tuple[Tuned, Array, Array]) -> None:
+def test_the_true_bandwidth_is_found(tuned: tuple[Tuned, Array, Array]) -> None:
     model = tuned[0].estimator
     assert isinstance(model, joker.KernelRidge)
     assert model.kernel == "gaussian"
     assert abs(math.log2(model.bandwidth_ / SIGMA)) <= 1
 
 
-def test_it_beats_the_median(tuned: tuple[Tuned, Array, Array], rng: np.random.Generator) -> None:
+def test_it_is_better_than_the_median_bandwidth(tuned: tuple[Tuned, Array, Array], rng: np.random.Generator) -> None:
     model, X, y = tuned[0].estimator, *tuned[1:]
     X_test, y_test = waves(rng, 1000)
     median = joker.KernelRidge(lam=10.0 ** np.arange(-4, 2), random_state=0).fit(X, y)
@@ -56,7 +56,7 @@ def test_it_beats_the_median(tuned: tuple[Tuned, Array, Array], rng: np.random.G
 
 
 def test_the_winner_is_fitted_on_all_rows(tuned: tuple[Tuned, Array, Array]) -> None:
-    """It is what fitting its settings by hand gives."""
+    """The model equals a fit with its settings."""
     result, X, y = tuned
     assert len(result.estimator.dual_coef_) == len(X)
     best = {name: result.best[name] for name in ("kernel", "bandwidth", "lam")}
@@ -78,7 +78,7 @@ def test_the_table_has_every_trial(tuned: tuple[Tuned, Array, Array]) -> None:
     assert sum(entry["seconds"] for entry in result.table) <= result.search_seconds
 
 
-def test_the_table_reads_well(tuned: tuple[Tuned, Array, Array]) -> None:
+def test_the_table_as_text(tuned: tuple[Tuned, Array, Array]) -> None:
     result = tuned[0]
     lines = str(result).splitlines()
     assert lines[0].split() == list(COLUMNS)
@@ -90,8 +90,8 @@ def test_the_table_reads_well(tuned: tuple[Tuned, Array, Array]) -> None:
     assert (model, table) == (result.estimator, result.table)
 
 
-def test_a_score_is_that_on_held_out_rows(rng: np.random.Generator) -> None:
-    """By hand, from the scorer's own record of what it was given: none of the rows trained on, and the right λ."""
+def test_scores_are_computed_on_held_out_rows(rng: np.random.Generator) -> None:
+    """A scorer records its arguments: no row that was trained on, and the λ of the table."""
     X, y = waves(rng, 2000)
     seen: list[tuple[float, int, float]] = []
 
@@ -102,36 +102,36 @@ def test_a_score_is_that_on_held_out_rows(rng: np.random.Generator) -> None:
         seen.append((model.lam_, len(trained), float(np.mean((model.predict(X_held) - y_held) ** 2))))
         return -seen[-1][-1]
 
-    in_full = joker.KernelRidge(dtype="float64")  # so that rows can be compared
-    result = joker.tune(X, y, estimator=in_full, scoring=watch, **QUICK)
+    in_double = joker.KernelRidge(dtype="float64")  # so that rows can be compared
+    result = joker.tune(X, y, estimator=in_double, scoring=watch, **QUICK)
     assert seen == [(entry["lam"], entry["rows"], -entry["score"]) for entry in result.table]
     assert_allclose([entry["loss"] for entry in result.table], [mse / 2 for *_, mse in seen])
 
 
 @pytest.mark.parametrize("n_features", [None, 50])
 def test_the_scores_of_a_path_are_those_of_its_models(rng: np.random.Generator, n_features: int | None) -> None:
-    """With all predictions at once, the same as one model at a time."""
+    """One prediction for all models gives the same scores as a prediction for each model."""
     X = rng.normal(size=(300, 2))
     y = np.digitize(X[:, 0] * X[:, 1], [-0.3, 0.3])
     model = joker.KernelLogistic(n_features=n_features, lam=[0.1, 1.0, 10.0], random_state=0)
     w = rng.uniform(size=300)
     path = model.fit(X, y, eval_set=(X, y)).path_
     score = get_scorer("neg_log_loss")
-    losses, scores = score_path(path.models, model._sample(X, y, None), lambda one: score(one, X, y))
+    losses, scores = score_path(path.models, (X, y, None), score)
     assert_allclose(scores, [score(one, X, y) for one in path.models], rtol=1e-5)
     assert_allclose(losses, -path.scores, rtol=1e-5)
-    weighted, _ = score_path(path.models, model._sample(X, y, w), lambda one: 0.0)
+    weighted, _ = score_path(path.models, (X, y, w), lambda *_, **__: 0.0)
     codes = np.where(y[:, None] == model.classes_, 1, -1)
     by_hand = [np.average(np.logaddexp(0, -codes * one.decision_function(X)).mean(1), weights=w) for one in path.models]
     assert_allclose(weighted, by_hand, rtol=1e-5)
 
 
-def test_it_stops_where_it_has_settled_unless_told_the_rows_or_with_features(rng: np.random.Generator) -> None:
-    """Half of the rows are looked at only where a quarter of them has moved the choice."""
+def test_it_stops_when_nothing_changes_unless_rows_are_given_or_features_used(rng: np.random.Generator) -> None:
+    """A stage with half of the rows is run only if the stage with a quarter has changed the choice."""
     X, y = waves(rng, 5_000)
     model = joker.KernelRidge(max_epochs=2)
     free: dict[str, Any] = {"kernels": "gaussian", "estimator": model, "random_state": 0}
-    stages = sizes(4_000)
+    stages = stage_rows(4_000)
     settled, again = (joker.tune(X, y, **free).table for _ in range(2))
     assert {entry["rows"] for entry in settled} == set(stages[:-1])
     assert [{**entry, "seconds": 0} for entry in again] == [{**entry, "seconds": 0} for entry in settled]
@@ -142,8 +142,8 @@ def test_it_stops_where_it_has_settled_unless_told_the_rows_or_with_features(rng
     assert {entry["rows"] for entry in blurred} == set(stages)
 
 
-def test_the_first_stage_is_content_with_some_of_the_rows_held_out(rng: np.random.Generator) -> None:
-    """They have the classes in the shares of all."""
+def test_the_first_stage_scores_on_some_of_the_held_out_rows(rng: np.random.Generator) -> None:
+    """The shares of the classes are those of all rows."""
     y = np.repeat([0, 1, 2], [4_200, 1_200, 600])
     X = rng.normal(size=(6_000, 2)) + y[:, None]
     seen: list[tuple[int, Array]] = []
@@ -159,7 +159,7 @@ def test_the_first_stage_is_content_with_some_of_the_rows_held_out(rng: np.rando
         assert_allclose(shares, [0.7, 0.2, 0.1], atol=2e-3)
 
 
-def test_it_repeats_itself(rng: np.random.Generator) -> None:
+def test_the_same_seed_gives_the_same_result(rng: np.random.Generator) -> None:
     X, y = waves(rng, 100)
     one, other = (joker.tune(X, y, **QUICK) for _ in range(2))
     timeless = [[{**entry, "seconds": 0} for entry in result.table] for result in (one, other)]
@@ -195,19 +195,19 @@ def test_several_outputs_are_fitted_together(rng: np.random.Generator) -> None:
         (np.ones((20, 2)) * np.arange(20)[:, None], joker.KernelRidge),
     ],
 )
-def test_the_task_is_read_off_the_targets(y: Any, kind: type[Any]) -> None:
+def test_the_targets_imply_the_task(y: Any, kind: type[Any]) -> None:
     X = np.arange(len(y))[:, None] / len(y)
     assert type(joker.tune(X, y, **QUICK).estimator) is kind
 
 
-def test_the_task_can_be_told(rng: np.random.Generator) -> None:
+def test_the_task_can_be_given(rng: np.random.Generator) -> None:
     X = rng.normal(size=(40, 1))
     result = joker.tune(X, (X[:, 0] > 0).astype(int), task="regression", **QUICK)
     assert isinstance(result.estimator, joker.KernelRidge)
 
 
 def test_the_settings_of_an_estimator_are_kept(rng: np.random.Generator) -> None:
-    """In the trials too, and the estimator given is not touched."""
+    """Also in the trials; the given estimator is not changed."""
     X, y = waves(rng, 200)
     given = joker.KernelQuantile(quantile=[0.1, 0.9], n_features=40, fit_intercept=False, memory="50MB")
     features: list[int] = []
@@ -226,7 +226,7 @@ def test_the_settings_of_an_estimator_are_kept(rng: np.random.Generator) -> None
     assert not hasattr(given, "lam_")
 
 
-def test_those_who_watch_an_estimator_see_the_last_fit_only(rng: np.random.Generator) -> None:
+def test_callbacks_of_the_estimator_are_called_in_the_last_fit_only(rng: np.random.Generator) -> None:
     X, y = waves(rng, 100)
     seen: list[int] = []
 
@@ -250,7 +250,7 @@ def test_features_that_do_not_suit_every_kernel(rng: np.random.Generator) -> Non
     assert {entry["kernel"] for entry in result.table} == {"gaussian", "matern12"}
 
 
-def test_kernels_that_need_no_features_go_first(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_need_no_features_are_preferred(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = waves(rng, 100)
     monkeypatch.setattr(resolve, "FEW_ROWS", 50)
     monkeypatch.setattr(resolve, "EXACT_NUMBERS", 50)
@@ -268,7 +268,7 @@ def test_a_column_of_classes(rng: np.random.Generator) -> None:
     assert result.estimator.classes_.tolist() == [0, 1]
 
 
-def test_only_the_given_is_tried(rng: np.random.Generator) -> None:
+def test_only_given_candidates_are_tried(rng: np.random.Generator) -> None:
     X, y = waves(rng, 200)
     kernels = [joker.kernels.Polynomial(degree=2), "linear", "laplacian"]
     result = joker.tune(X, y, kernels=kernels, bandwidths=[0.5, 2.0], lam=[0.1, 1.0], rows=[60, 160], random_state=0)
@@ -280,7 +280,7 @@ def test_only_the_given_is_tried(rng: np.random.Generator) -> None:
 
 
 def test_weights_count_in_fits_and_scores(rng: np.random.Generator) -> None:
-    """Rows of weight 0 are as good as absent, however wrong they are."""
+    """Rows of weight 0 have no effect, even if their targets are wrong."""
     X, y = waves(rng, 300)
     spoilt, w = y.copy(), np.ones(300)
     spoilt[::3], w[::3] = 1e3, 0
@@ -293,8 +293,8 @@ def test_weights_count_in_fits_and_scores(rng: np.random.Generator) -> None:
     assert_allclose([e["score"] for e in heavy.table], [e["score"] for e in result.table], atol=1e-2)
 
 
-def test_a_scorer_has_its_way(rng: np.random.Generator) -> None:
-    """By name and by hand, and against the loss: it wins with the worst fit where the worst is asked for."""
+def test_a_scorer_replaces_the_loss(rng: np.random.Generator) -> None:
+    """A scorer can be named or given; one that prefers the worst fit gets it."""
     X = rng.normal(size=(100, 2))
     y = (X[:, 0] > 0.8).astype(int)
     result = joker.tune(X, y, scoring=make_scorer(balanced_accuracy_score), **QUICK)
@@ -306,7 +306,7 @@ def test_a_scorer_has_its_way(rng: np.random.Generator) -> None:
 
 
 def test_penalties_follow_the_units_of_y_and_the_loss(rng: np.random.Generator) -> None:
-    """So the first λ are as strong for y in metres as in millimetres."""
+    """The first λ are as strong for y in metres as for y in millimetres."""
     y = rng.normal(size=2000)
     for model, power in [(joker.KernelRidge(), 0), (joker.KernelSVR(epsilon=0.0), -1), (joker.KernelLp(p=3), 1)]:
         ratio = unit_of_penalty(model, 1000 * y, None) / unit_of_penalty(model, y, None)
@@ -338,7 +338,7 @@ def test_a_rare_class_does_not_stop_the_search(rng: np.random.Generator) -> None
     assert result.estimator.classes_.tolist() == [0, 1, 2]
 
 
-def test_callback_gets_each_entry_as_it_comes(rng: np.random.Generator) -> None:
+def test_the_callback_gets_each_entry(rng: np.random.Generator) -> None:
     X, y = waves(rng, 100)
     told: list[dict[str, Any]] = []
     result = joker.tune(X, y, callback=told.append, **QUICK)
@@ -352,7 +352,7 @@ def test_time_limits_the_search_and_not_the_fit(rng: np.random.Generator) -> Non
     assert len(result.estimator.dual_coef_) == 100
 
 
-def test_an_interrupt_gets_through(rng: np.random.Generator) -> None:
+def test_an_interrupt_ends_the_search(rng: np.random.Generator) -> None:
     X, y = waves(rng, 100)
 
     def interrupt(entry: dict[str, Any]) -> None:
@@ -384,7 +384,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"rows": 3}, InvalidParameter, "rows must be a whole number of at least 10"),
     ({"rows": []}, InvalidParameter, "rows must be a whole number"),
     ({"rows": [100.5]}, InvalidParameter, "rows must be a whole number"),
-    ({"scoring": "acuracy"}, InvalidParameter, "scoring must be a name of scikit-learn's"),
+    ({"scoring": "acuracy"}, InvalidParameter, "scoring must be the name of a scikit-learn scorer"),
     ({"max_time": -1}, InvalidParameter, "max_time must be"),
     ({"max_time": None}, InvalidParameter, "max_time must be"),
     ({"memory": "lots"}, InvalidParameter, "memory must be"),
@@ -409,7 +409,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("given", "error", "sentence"), BAD, ids=[f"{next(iter(g))}-{s[:30]}" for g, _, s in BAD])
-def test_bad_input_ends_in_a_sentence(given: dict[str, Any], error: type[Exception], sentence: str) -> None:
+def test_bad_input_is_refused(given: dict[str, Any], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         joker.tune(**{"X": X, "y": Y, "random_state": 0, **given})
 

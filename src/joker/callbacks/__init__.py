@@ -1,4 +1,4 @@
-"""What may watch a fit: a progress line, early stopping, checkpoints, a time limit, a log; and your own."""
+"""Callbacks of a fit: progress, early stopping, checkpoints, a time limit, a log, and your own."""
 
 from joker.callbacks.base import Callback, descend
 from joker.callbacks.checkpoint import Checkpoint

@@ -1,4 +1,4 @@
-"""The protocol: what a callback is told, and how a fit is run with some of them."""
+"""The base class of callbacks, and the function that runs a fit with them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import ClassVar
 from joker.callbacks.run import Result, Run
 from joker.solvers import Reason
 
-Answer = bool | str | None  # True asks to stop; a string does so too, and is the reason that the user reads
+Answer = bool | str | None  # True or a string stops the fit; the string is the reason that the user reads
 
 
 class Callback:
-    """Something that watches a fit; the base of your own.
+    """Base class of callbacks.
 
-    Override what you need. An error in a callback ends the fit, and so does Ctrl-C; ``end`` is still
-    called for every callback whose ``start`` was.
+    Override the methods that you need. An error in a callback ends the fit, and so does Ctrl-C; ``end`` is still
+    called for every callback whose ``start`` has returned.
 
     Attributes
     ----------
     needs_score : bool
-        Whether an estimator must hold out rows, so that every record has a score.
+        Whether the callback needs a score after each epoch; an estimator then holds out rows for it.
     copies : int
-        How many copies of the state of the solve it holds at a time; they count in a memory budget.
+        The number of copies of the solver's state that it holds at the same time; they count in a memory budget.
 
     Examples
     --------
@@ -43,22 +43,22 @@ class Callback:
     copies: ClassVar[int] = 0
 
     def start(self, run: Run) -> None:
-        """Called before the first step."""
+        """Called once before the first step."""
 
     def step(self, run: Run) -> Answer:
-        """Called after each block; must be quick. Return True, or a sentence, to stop."""
+        """Called after each block, so it must be fast. Return True, or a sentence with the reason, to stop the fit."""
         return None
 
     def epoch(self, run: Run) -> Answer:
-        """Called after each epoch, with ``run.record`` as its record. Return True, or a sentence, to stop."""
+        """Called after each epoch; ``run.record`` is its record. Return True, or a sentence, to stop the fit."""
         return None
 
     def end(self, run: Run) -> None:
-        """Called at the end, also after an error; ``run.reason`` says how it came."""
+        """Called once at the end, also after an error; ``run.reason`` says why the fit ended."""
 
 
 def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
-    """Run a fit with callbacks.
+    """Run a fit with callbacks and return its result.
 
     Examples
     --------
@@ -70,11 +70,11 @@ def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
     >>> result.reason
     'The relative duality gap reached the tolerance in every column.'
     """
-    asked: list[str] = []
+    reasons: list[str] = []
 
-    def ask(answers: list[Answer]) -> bool:
-        asked.extend(answer if isinstance(answer, str) else Reason.ASKED.value for answer in answers if answer)
-        return bool(asked)
+    def stop(answers: list[Answer]) -> bool:
+        reasons.extend(answer if isinstance(answer, str) else Reason.ASKED.value for answer in answers if answer)
+        return bool(reasons)
 
     with ExitStack() as started:
         try:
@@ -82,12 +82,12 @@ def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
                 callback.start(run)
                 started.callback(callback.end, run)
             report = run.training.descent.run(
-                lambda _: ask([callback.epoch(run) for callback in callbacks]),
-                (lambda: ask([callback.step(run) for callback in callbacks])) if callbacks else None,
+                lambda _: stop([callback.epoch(run) for callback in callbacks]),
+                (lambda: stop([callback.step(run) for callback in callbacks])) if callbacks else None,
                 run.scores_of if run.scored else None,
             )
         except BaseException as error:
             run.reason = f"The fit was ended by {type(error).__name__}."
             raise
-        run.reason = asked[0] if report.reason is Reason.ASKED else report.reason.value
+        run.reason = reasons[0] if report.reason is Reason.ASKED else report.reason.value
         return run.result(report)

@@ -1,4 +1,4 @@
-"""Where a fit stands, in a file from which it can go on."""
+"""Checkpoints: files from which an interrupted fit continues."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import torch
 from joker.callbacks.base import Callback
 from joker.callbacks.run import Run
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
+from joker.runtime.atomic_file import replace_file, resolve_target
 
 FORMAT = "joker checkpoint 1"
-# What zipfile and torch raise for a file that is not what it should be.
-DAMAGE = (
+EXAMPLE = "fit.checkpoint"  # a file name, for messages
+# The errors that zipfile and torch raise for a file that is damaged or of another kind.
+READ_ERRORS = (
     OSError,
     RuntimeError,
     zipfile.BadZipFile,
@@ -32,20 +34,20 @@ DAMAGE = (
 
 @dataclass
 class Checkpoint(Callback):
-    """Save the fit every few epochs and at its end, also at Ctrl-C, and go on from there the next time.
+    """Save the state of the fit every few epochs and at its end, also after Ctrl-C, and continue from it later.
 
-    A fit that goes on gives the model that it would have given uninterrupted, bit for bit on the same
-    machine. The data and all settings but ``max_epochs``, ``tol`` and ``max_time`` must be the same, so
-    ``random_state`` must be a number. The file holds numbers only; reading one runs no code of it.
+    A fit that is continued returns the same model as one without interruption, bit for bit on the same machine. The
+    data and all settings except ``max_epochs``, ``tol`` and ``max_time`` must be the same, so ``random_state`` must be
+    a number. The file contains numbers only: reading it runs no code.
 
     Parameters
     ----------
     path : path
-        The file. It is replaced in one go: what is there is always a whole checkpoint.
+        The file. It is replaced in one step, so that it is always a complete checkpoint.
     every : int
-        Epochs between two saves.
+        The number of epochs between two saves.
     resume : bool
-        Whether to go on from the file if it is there. False begins anew and replaces it.
+        Whether to continue from the file if it exists. False starts from the beginning and replaces it.
     """
 
     copies = 1
@@ -60,9 +62,7 @@ class Checkpoint(Callback):
             raise InvalidParameter(f"every must be a whole number of at least 1; got {self.every!r}. Use every=1.")
 
     def start(self, run: Run) -> None:
-        path = Path(self.path)
-        if not path.parent.is_dir():
-            raise InvalidFile(f"path must be in a folder that is there; {str(path.parent)!r} is not. Make it first.")
+        path = resolve_target(self.path, EXAMPLE)
         if self.resume and path.exists():
             self._continue(run, path)
         self._saved = run.epoch
@@ -76,18 +76,14 @@ class Checkpoint(Callback):
             self._save(run)
 
     def _save(self, run: Run) -> None:
-        path = Path(self.path)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
-            torch.save({"format": FORMAT, "run": run.state_dict()}, part)
-            os.replace(part, path)
-        except (OSError, RuntimeError) as error:  # torch has an error of its own for a full disk
+            with replace_file(self.path, EXAMPLE) as temporary:
+                torch.save({"format": FORMAT, "run": run.state_dict()}, temporary)
+        except RuntimeError as error:  # raised by torch when the disk is full
             raise InvalidFile(
-                f"a checkpoint must be in a place with room for it; {path} cannot be written: {error}. "
-                "Use another path, or make room."
+                f"a checkpoint must be in a place with room for it; writing {self.path} failed: {error}. Free some "
+                "space, or use another path."
             ) from error
-        finally:
-            part.unlink(missing_ok=True)
         self._saved = run.epoch
 
     def _continue(self, run: Run, path: Path) -> None:
@@ -96,24 +92,24 @@ class Checkpoint(Callback):
             run.load_state_dict(saved)
         except StateMismatch as error:
             raise StateMismatch(
-                f"{path}: {error} Or remove the file, or use Checkpoint(..., resume=False), to begin anew. "
-                "Where random_state is not a number, each fit draws its own seed."
+                f"{path}: {error} Or remove the file, or use Checkpoint(..., resume=False), to start again. "
+                "If random_state is not a number, each fit draws another seed."
             ) from error
 
 
 def read(path: Path, device: torch.device) -> dict[str, Any]:
-    """Return what a checkpoint holds, without running any code of it."""
+    """Return the state in a checkpoint; no code in the file is run."""
     try:
         with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()  # torch reads wrong numbers without a word
+            damaged = archive.testzip()  # torch alone does not detect changed numbers
         saved = None if damaged else torch.load(path, map_location=device, weights_only=True)
-    except DAMAGE as error:
-        raise InvalidFile(_refusal(path, "it cannot be read, is damaged or of another kind")) from error
+    except READ_ERRORS as error:
+        raise InvalidFile(_refusal(path, "it cannot be read, or it is damaged or of another kind")) from error
     if not isinstance(saved, dict) or saved.get("format") != FORMAT:
         raise InvalidFile(_refusal(path, "it is damaged or of another kind"))
-    found: dict[str, Any] = saved["run"]
-    return found
+    state: dict[str, Any] = saved["run"]
+    return state
 
 
 def _refusal(path: Path, found: str) -> str:
-    return f"a checkpoint must be a whole file of joker.callbacks.Checkpoint; {path}: {found}. Remove it to begin anew."
+    return f"a checkpoint must be a complete file of joker.callbacks.Checkpoint; {path}: {found}. Remove it to restart."

@@ -1,4 +1,4 @@
-"""A log for programs to read: one JSON object a line."""
+"""A log in JSON Lines format: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from joker.errors import InvalidFile
 
 @dataclass
 class JsonLog(Callback):
-    """Write a line at the start, after each epoch and at the end of a fit; ``tail -f`` can follow.
+    """Write one line at the start, after each epoch and at the end of a fit; ``tail -f`` shows them at once.
 
-    Every line is an object with ``event`` (``"start"``, ``"epoch"`` or ``"end"``), ``title`` and ``time``. An epoch
-    has what ``history_`` has, all columns together and the best score of a path; an end has ``reason``
-    and ``best_epoch``, the epoch of the model that is returned. A number that is not finite is null.
+    Every line is an object with ``event`` (``"start"``, ``"epoch"`` or ``"end"``), ``title`` and ``time``. The line of
+    an epoch has the entries of ``history_``, summed over all columns, and the best score of a path of λ. The last line
+    has ``reason`` and ``best_epoch``, the epoch of the model that is returned. Numbers that are not finite are null.
 
     Parameters
     ----------
     path : path
-        The file. Lines are added to one that is there.
+        The file. Lines are appended if it exists.
     """
 
     path: str | os.PathLike[str]
@@ -47,7 +47,9 @@ class JsonLog(Callback):
         line = {"event": event, "title": run.title, "time": datetime.now(UTC).isoformat(), **entries}
         text = json.dumps({name: _plain(value) for name, value in line.items()}, allow_nan=False)
         try:
-            with Path(self.path).open("a", encoding="utf-8") as file:  # closed each time: nothing waits in a buffer
+            with Path(self.path).open(
+                "a", encoding="utf-8"
+            ) as file:  # closed each time, so that no line stays in a buffer
                 file.write(f"{text}\n")
         except OSError as error:
             raise InvalidFile(
@@ -57,5 +59,5 @@ class JsonLog(Callback):
 
 
 def _plain(value: Any) -> Any:
-    """JSON knows neither NaN nor infinity."""
+    """Return None for NaN and infinity, which JSON does not have."""
     return None if isinstance(value, float) and not isfinite(value) else value

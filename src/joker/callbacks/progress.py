@@ -1,4 +1,4 @@
-"""One line on the terminal that tells how far a fit has come."""
+"""A progress line on the terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from joker.solvers import Record
 if TYPE_CHECKING:
     from rich.console import Console
 
-AGES = 1e8  # seconds, three years: nobody waits so long
-PAUSE = 0.1  # seconds between two changes of the line: as often as the eye can follow
+MAX_SHOWN_SECONDS = 1e8  # three years: a longer remaining time is not shown
+UPDATE_SECONDS = 0.1  # between two updates of the line: more often is not visible
 
 
 @dataclass
 class Progress(Callback):
-    """A live line with the epoch, the gap, the validation score, the time left and the peak memory.
+    """Show a line with the epoch, the gap, the validation score, the remaining time and the peak memory.
 
-    The line moves within an epoch too. At the end it gives way to one line with the outcome. Where
-    standard error is not a terminal (a log file, a notebook), that last line is all there is.
+    The line is updated within an epoch too. At the end it is replaced by one line with the result. If standard error
+    is not a terminal (a log file, a notebook), only this last line is written.
 
     Parameters
     ----------
@@ -49,15 +49,15 @@ class Progress(Callback):
             self._bar = _bar(self._out)
             self._bar.start()
             self._bar.add_task(run.title, total=run.max_epochs if isfinite(run.max_epochs) else None, facts="")
-            self._move(run)
+            self._update(run)
 
     def step(self, run: Run) -> None:
         if self._bar and time.monotonic() >= self._next:
-            self._move(run)
+            self._update(run)
 
     def epoch(self, run: Run) -> None:
         if self._bar:
-            self._move(run)
+            self._update(run)
 
     def end(self, run: Run) -> None:
         if self._bar:
@@ -69,29 +69,29 @@ class Progress(Callback):
             self._out.print(line, markup=False, highlight=False, soft_wrap=True)
         self._out = self._bar = None
 
-    def _move(self, run: Run) -> None:
+    def _update(self, run: Run) -> None:
         left = self._pace.left(run) if self._pace else None
-        wait = [] if left is None else [f"≤ {left} left"]
-        facts = [f"{run.epoch:.3g}/{run.max_epochs:g}", *wait, *_facts(run.record)]
+        remaining = [] if left is None else [f"≤ {left} left"]
+        facts = [f"{run.epoch:.3g}/{run.max_epochs:g}", *remaining, *_facts(run.record)]
         self._bar.update(self._bar.task_ids[0], completed=run.epoch, facts="  ".join(facts))
         self._bar.refresh()
-        self._next = time.monotonic() + PAUSE
+        self._next = time.monotonic() + UPDATE_SECONDS
 
 
 @dataclass(frozen=True)
 class _Pace:
-    """When a fit was where, to say when it will have arrived."""
+    """The epoch and the time at the start, from which the remaining time is estimated."""
 
     epoch: float
     moment: float
 
     def left(self, run: Run) -> timedelta | None:
-        """The time to the last epoch or to the time limit, if the pace stays as it is."""
+        """Return the time to the last epoch or to the time limit at the present speed; None if it is not known."""
         done, spent = run.epoch - self.epoch, time.monotonic() - self.moment
         if done <= 0:
             return None
         seconds = min(spent * (run.max_epochs - run.epoch) / done, run.max_time - run.seconds)
-        return timedelta(seconds=max(0, round(seconds))) if seconds < AGES else None
+        return timedelta(seconds=max(0, round(seconds))) if seconds < MAX_SHOWN_SECONDS else None
 
 
 def _bar(out: Any) -> Any:
@@ -99,12 +99,12 @@ def _bar(out: Any) -> Any:
     from rich.progress import Progress as Bar
 
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[facts]}")]
-    # Standard output is left alone: it may be a file, whatever the line is written to.
+    # Standard output is not redirected, as it may be a file.
     return Bar(*columns, console=out, transient=True, auto_refresh=False, redirect_stdout=False)
 
 
 def _facts(record: Record | None) -> list[str]:
-    """What a record tells, in words."""
+    """Return the gap, the score and the peak memory of a record as text."""
     if record is None:
         return []
     score = [] if record.score is None else [f"score {record.score:.4g}"]

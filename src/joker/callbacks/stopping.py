@@ -1,4 +1,4 @@
-"""Callbacks that end a fit: when the score no longer rises, or when the time is up."""
+"""Callbacks that end a fit: early stopping and a time limit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from joker.errors import InvalidParameter
 
 @dataclass
 class EarlyStopping(Callback):
-    """Stop when the score on held-out rows no longer rises; the fit returns the machine that scored best.
+    """Stop when the score on held-out rows no longer rises; the fit returns the machine with the best score.
 
     Parameters
     ----------
     patience : int
-        Epochs without a higher score after which to stop.
+        The number of epochs without a higher score after which the fit stops.
     min_delta : float
-        By how much a score must exceed those before it to count as higher.
+        The amount by which a score must exceed the best one so far to count as higher.
     """
 
     needs_score = True
@@ -40,11 +40,11 @@ class EarlyStopping(Callback):
     def start(self, run: Run) -> None:
         if not run.scored:
             raise InvalidParameter(
-                "EarlyStopping must have rows to score on; this run has no judge. Give Run(training, judge=...) one."
+                "EarlyStopping needs scores on held-out rows; this run has no judge. Use Run(training, judge=...)."
             )
 
     def epoch(self, run: Run) -> Answer:
-        # Counted from the records each time, so that a fit that is continued stops where it would have.
+        # Counted from the records each time, so that a continued fit stops at the same epoch.
         scores = [-inf if record.score is None else record.score for record in run.fresh]
         if scores[-1] > max(scores[:-1], default=-inf) or len(scores) == 1:
             run.keep()
@@ -57,12 +57,12 @@ class EarlyStopping(Callback):
 
 @dataclass
 class TimeLimit(Callback):
-    """Stop at the end of the first block after some time; the time for callbacks and scores counts.
+    """Stop after the first block that ends later than a limit; the time for callbacks and scores counts.
 
     Parameters
     ----------
     seconds : float
-        How long the fit may take. A fit that is continued has all of it again.
+        The time that the fit may take. It is counted anew in a fit that is continued.
     """
 
     seconds: float

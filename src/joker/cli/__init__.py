@@ -1,4 +1,4 @@
-"""The command line: ``joker fit``, ``predict``, ``evaluate``, ``tune``, ``convert`` and ``info``."""
+"""The command line: ``joker fit``, ``predict``, ``evaluate``, ``tune``, ``convert``, ``info`` and ``paper``."""
 
 from joker.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The program ``joker``: its commands, and how it starts."""
+"""The program ``joker``: its commands and its entry point."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from joker.runtime import VERSION
 
 COMMANDS: tuple[Command, ...] = (FIT, PREDICT, EVALUATE, TUNE, CONVERT, INFO, PAPER)
 EPILOG = (
-    "Each command shows its options and an example with --help. Exit status: 0 done, 1 the data or a file was refused, "
-    f"2 wrong usage, {INTERRUPTED} interrupted, {TERMINATED} terminated. {TRACEBACK}=1 in the environment adds the "
-    "traceback to an error."
+    "Each command shows its options and an example with --help. Exit status: 0 success, 1 an error in the data or a "
+    f"file, 2 wrong usage, {INTERRUPTED} interrupted, {TERMINATED} terminated. Set the environment variable "
+    f"{TRACEBACK}=1 to see the traceback of an error."
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program, and return its status."""
+    """Run the program and return its exit status."""
     try:
         program()(sys.argv[1:] if arguments is None else list(arguments), prog_name="joker")
     except SystemExit as ended:
@@ -47,15 +47,15 @@ def program() -> typer.Typer:
     return app
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(show: bool) -> None:
+    if show:
         print(f"joker {VERSION}")
         raise typer.Exit
 
 
 def _about(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and end.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Kernel machines on tables larger than memory, with a proof of how well they are solved."""
+    """Train kernel machines on tables larger than memory, with a bound on the distance to the optimum."""

@@ -1,4 +1,4 @@
-"""A command of the program: what it runs, and what its help shows."""
+"""A command of the program: the function it calls, and its help."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, get_type_hints
 
 import typer
 
-from joker.cli.errors import telling
+from joker.cli.errors import reporting_errors
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 @dataclass(frozen=True)
 class Command:
-    """One word after ``joker``.
+    """A command, such as ``fit`` in ``joker fit``.
 
     Attributes
     ----------
     name : str
-        The word.
+        The name after ``joker``.
     run : callable
-        What it does; its docstring is the help. A parameter whose type is a dataclass stands for all of
-        its fields, each with an ``Annotated`` option.
+        The function that the command calls; its docstring is the help. A parameter whose type is a dataclass stands
+        for all fields of the dataclass, each with an ``Annotated`` option.
     examples : tuple of str
         Command lines that the help shows.
     """
@@ -35,24 +35,24 @@ class Command:
     examples: tuple[str, ...]
 
     def add_to(self, app: typer.Typer) -> None:
-        """Let the program know the command."""
+        """Add the command to the program."""
         epilog = "\n\n".join(["Examples:" if len(self.examples) > 1 else "Example:", *self.examples, " "])
-        app.command(self.name, epilog=epilog, no_args_is_help=False)(telling(flat(self.run)))
+        app.command(self.name, epilog=epilog, no_args_is_help=False)(reporting_errors(with_single_options(self.run)))
 
 
-def flat(run: Callable[..., None]) -> Callable[..., None]:
-    """Let a function that takes groups of options take the options themselves."""
+def with_single_options(run: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that takes single options, for a function that takes groups of them."""
     groups: dict[str, Any] = {p.name: p.annotation for p in _parameters(run) if is_dataclass(p.annotation)}
 
     @wraps(run)
-    def flattened(**options: Any) -> None:
-        made = {name: kind(**{f.name: options.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
-        run(**options, **made)
+    def run_with_options(**options: Any) -> None:
+        grouped = {name: kind(**{f.name: options.pop(f.name) for f in fields(kind)}) for name, kind in groups.items()}
+        run(**options, **grouped)
 
-    every = [option for parameter in _parameters(run) for option in _options(parameter)]
-    flattened.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    flattened.__annotations__ = {option.name: option.annotation for option in every}
-    return flattened
+    parameters = [option for parameter in _parameters(run) for option in _options(parameter)]
+    run_with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run_with_options.__annotations__ = {option.name: option.annotation for option in parameters}
+    return run_with_options
 
 
 def _parameters(run: Callable[..., None]) -> list[inspect.Parameter]:

@@ -1,4 +1,4 @@
-"""Where the program writes: results on standard output, everything else on standard error."""
+"""The output of the program: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -13,46 +13,44 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-MOST_SHOWN = 12  # entries of a list that a reader is shown
-Update = Callable[[int, int | None], None]  # rows done, and all of them where that is known
+MAX_SHOWN = 12  # entries of a list in a table for a reader
+Update = Callable[[int, int | None], None]  # the number of rows done, and of all rows if that is known
 
 
 @dataclass(frozen=True)
-class Telling:
-    """What the program is to say of what it does."""
+class ReportOptions:
+    """The options for the output of a command, and the methods that print it."""
 
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one JSON document and nothing else on standard output.")
     ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Show no progress and no notes; errors are still told.")
-    ] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes, only errors.")] = False
 
     def result(self, facts: Mapping[str, Any]) -> None:
-        """Print what was asked for: for a machine, or for a reader as a table."""
+        """Print the result of a command, as JSON or as a table for a reader."""
         print(json.dumps(plain(facts), ensure_ascii=False, allow_nan=False) if self.as_json else table(facts))
-        sys.stdout.flush()  # so that a full disk is told of here
+        sys.stdout.flush()  # raises the error of a full disk here
 
     def summary(self, facts: Mapping[str, Any]) -> None:
-        """Print how it went, which a reader may not care to know."""
+        """Print a summary of what a command did, unless --quiet is given."""
         if self.as_json or not self.quiet:
             self.result(facts)
 
     def plan(self, plan: Any) -> None:
-        """Print what the library plans to hold in memory."""
+        """Print the memory plan of a fit."""
         if self.as_json:
             self.result({**asdict(plan), "total": plan.total})
         else:
             print(plan)
 
     def note(self, text: str) -> None:
-        """Tell something on the way."""
+        """Print a note on standard error, unless --quiet is given."""
         if not self.quiet:
             print(text, file=sys.stderr)
 
     @contextmanager
-    def bar(self, title: str, unit: str = "rows") -> Iterator[Update]:
-        """Show how far something has come while the block lasts, where standard error is a terminal."""
+    def progress_bar(self, title: str, unit: str = "rows") -> Iterator[Update]:
+        """Show a progress bar during the ``with`` block, if standard error is a terminal."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -68,14 +66,14 @@ class Telling:
 
 
 def table(facts: Mapping[str, Any]) -> str:
-    """Return facts as lines of two columns; what is not there is left out."""
+    """Return facts as lines with two columns, without those that are None."""
     shown = {name.replace("_", " "): _shown(value) for name, value in facts.items() if value is not None}
     width = max(map(len, shown), default=0)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold of a value; a number that is not finite is null."""
+    """Convert a value to types that JSON has; a number that is not finite becomes None."""
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -94,8 +92,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, list):
-        more = f" and {len(value) - MOST_SHOWN} more" if len(value) > MOST_SHOWN else ""
-        return ", ".join(map(_shown, value[:MOST_SHOWN])) + more
+        more = f" and {len(value) - MAX_SHOWN} more" if len(value) > MAX_SHOWN else ""
+        return ", ".join(map(_shown, value[:MAX_SHOWN])) + more
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
     return {True: "yes", False: "no", None: "none"}.get(value, str(value))

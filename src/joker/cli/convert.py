@@ -9,49 +9,49 @@ import typer
 
 from joker.cli import row_stores
 from joker.cli.command import Command
-from joker.cli.console import Telling
-from joker.cli.options import PLACE, Data, Memory, Reading, Task
-from joker.cli.prediction_files import check_place
+from joker.cli.console import ReportOptions
+from joker.cli.options import DataFile, Memory, TableOptions, Task, compute_option
+from joker.cli.prediction_files import check_output
 from joker.data import Store
-from joker.data import convert as put
+from joker.data import convert as write_store
 from joker.errors import InvalidParameter
 from joker.runtime import format_bytes
 
 
 def convert(
-    data: Data,
+    data: DataFile,
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The row store to write, such as train.rows.")],
-    task: Annotated[Task | None, typer.Option(help="What the target is; found by itself.")] = None,
+    task: Annotated[Task | None, typer.Option(help="The kind of the target; detected by default.")] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(
+        compute_option(
             metavar="TYPE",
-            help="How inputs are kept: uint8, int16, float16, float32, float64; as they are, or float32.",
-            rich_help_panel=PLACE,
+            help="The type of stored inputs: uint8, int16, float16, float32, float64; by default that of the table if "
+            "it is one of these, else float32.",
         ),
     ] = None,
-    memory: Memory = row_stores.MEMORY,
-    seed: Annotated[int, typer.Option(help="Of the order of the rows.", min=0, rich_help_panel=PLACE)] = 0,
-    reading: Reading = Reading(),  # noqa: B008
-    telling: Telling = Telling(),  # noqa: B008
+    memory: Memory = row_stores.DEFAULT_MEMORY,
+    seed: Annotated[int, compute_option(help="The seed of the order of the rows.", min=0)] = 0,
+    table: TableOptions = TableOptions(),  # noqa: B008
+    report: ReportOptions = ReportOptions(),  # noqa: B008
 ) -> None:
-    """Put the rows of a table in random order into one file, for fits from the disk.
+    """Write the rows of a table in random order to one file, from which fits read them.
 
-    One pass over the table; checked values, a checksum, column names, classes, means and deviations are in the file. It
-    is there whole or not at all.
+    The table is read once. The file holds the checked values, a checksum, and the names, classes, means and deviations
+    of the columns. If the command fails, no file is left.
     """
     if not row_stores.is_store(store):
-        raise InvalidParameter(f"STORE must end in {row_stores.SUFFIX}; got {store.name!r}. Use train.rows, for one.")
-    check_place(store, data)
-    source = row_stores.open_table(data, reading, dtype)
-    with telling.bar("convert") as update:
+        raise InvalidParameter(f"STORE must end in {row_stores.SUFFIX}; got {store.name!r}. Use train.rows.")
+    check_output(store, data)
+    source = row_stores.open_table(data, table, dtype)
+    with report.progress_bar("convert") as update:
         noun = None if task is None else task.noun
-        made = put(source, store, task=noun, dtype=dtype, seed=seed, memory=memory, progress=update)
-    telling.summary(facts_of_store(made))
+        written = write_store(source, store, task=noun, dtype=dtype, seed=seed, memory=memory, progress=update)
+    report.summary(facts_of_store(written))
 
 
 def facts_of_store(store: Store) -> dict[str, Any]:
-    """What there is to tell of a row store."""
+    """The facts about a row store that the program prints."""
     rows, inputs = store.shape
     return {
         "store": str(store.path),

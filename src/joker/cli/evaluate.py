@@ -1,4 +1,4 @@
-"""``joker evaluate``: how good a model is on a table."""
+"""``joker evaluate``: the quality of a model on a table."""
 
 from __future__ import annotations
 
@@ -6,64 +6,58 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from joker.cli import model_files, row_stores
 from joker.cli.command import Command
-from joker.cli.console import Telling
-from joker.cli.options import READING, Data, Device, Layout, Memory, Model
+from joker.cli.console import ReportOptions
+from joker.cli.options import DataFile, Device, Memory, ModelFile, TableFormat, table_option
 from joker.cli.predict import batch_rows
 from joker.data import Batch
 from joker.errors import InvalidData
 
 
 def evaluate(
-    model: Model,
-    data: Data,
+    model: ModelFile,
+    data: DataFile,
     target: Annotated[
         str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            metavar="COLUMN",
-            help="The true values; by default the target of the fit.",
-            rich_help_panel=READING,
+        table_option(
+            "--target", "-t", metavar="COLUMN", help="The column of true values; by default the target of the fit."
         ),
     ] = None,
     memory: Memory = "auto",
     device: Device = None,
-    layout: Layout = Layout(),  # noqa: B008
-    telling: Telling = Telling(),  # noqa: B008
+    table_format: TableFormat = TableFormat(),  # noqa: B008
+    report: ReportOptions = ReportOptions(),  # noqa: B008
 ) -> None:
-    """Compare predictions with the truth.
+    """Compare predictions with true values.
 
     Classes: accuracy, AUC (two classes), log loss (models with probabilities). Numbers: RMSE, MAE, R² and the relative
-    error, the root mean square of (prediction − truth)/truth, where no true value is 0. Quantiles: the pinball loss,
-    the share of true values that are not above the prediction, and MAE.
+    error, the root mean square of (prediction − truth)/truth, if no true value is 0. Quantiles: the pinball loss, the
+    share of true values that are at most the prediction, and MAE.
     """
     from joker.cli.metrics import metrics_of
 
     fitted = model_files.open_model(model, device=device, memory=memory)
-    found = metrics_of(fitted)
-    total, batches = _rows(fitted, data, target, memory, layout)
-    with telling.bar("evaluate") as update:
+    metrics = metrics_of(fitted)
+    total, batches = _batches(fitted, data, target, memory, table_format)
+    with report.progress_bar("evaluate") as update:
         for batch in batches:
             if batch.y is None:
                 raise InvalidData(
-                    f"{data}: the column of the true values must be there; it is not. Name it with --target."
+                    f"{data}: the table must have the column of true values; it has not. Name it with --target."
                 )
-            found.add(batch.x, batch.y, batch.first)
-            update(found.rows, total)
-    telling.result({"model": str(model), "data": str(data), "rows": found.rows, **found.figures})
+            metrics.add(batch.x, batch.y, batch.first)
+            update(metrics.rows, total)
+    report.result({"model": str(model), "data": str(data), "rows": metrics.rows, **metrics.values})
 
 
-def _rows(
-    fitted: Any, data: Path, target: str | None, memory: str, layout: Layout
+def _batches(
+    fitted: Any, data: Path, target: str | None, memory: str, table_format: TableFormat
 ) -> tuple[int | None, Iterator[Batch]]:
-    """The number of rows where it is known, and the rows."""
+    """The number of rows if it is known, and the rows in batches."""
     if row_stores.is_store(data):
-        return row_stores.batches(fitted, data, target, layout, batch_rows(memory, fitted.n_features_in_, 1))
-    source = model_files.open_like_training(data, fitted, target, **layout.keywords)
+        return row_stores.batches(fitted, data, target, table_format, batch_rows(memory, fitted.n_features_in_, 1))
+    source = model_files.open_like_training(data, fitted, target, **table_format.keywords)
     return source.rows, source.batches(batch_rows(memory, source.schema.width, 1))
 
 

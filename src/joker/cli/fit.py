@@ -1,9 +1,9 @@
-"""``joker fit``: from a table to a model, in bounded memory, and on again after an interruption."""
+"""``joker fit``: from a table to a model, in bounded memory, with checkpoints."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,117 +13,118 @@ import typer
 from joker.callbacks import Callback, Checkpoint, Progress
 from joker.cli import row_stores
 from joker.cli.command import Command
-from joker.cli.console import Telling
+from joker.cli.console import ReportOptions
 from joker.cli.model_files import facts_of
-from joker.cli.options import Data, Kernel, Loss, Place, Reading, Solving
-from joker.cli.prediction_files import check_place
+from joker.cli.options import ComputeOptions, DataFile, KernelOptions, ModelOptions, SolverOptions, TableOptions
+from joker.cli.prediction_files import check_output
 from joker.data import Store
 from joker.errors import InvalidParameter
 
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="MODEL", help="Where the model goes, such as model.joker.")
+    Path | None, typer.Option("--out", "-o", metavar="MODEL", help="The file of the model, such as model.joker.")
 ]
 
 
 def fit(
-    data: Data,
+    data: DataFile,
     out: Out = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be held in memory and where, and end.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the memory plan of the fit, and exit.")] = False,
     resume: Annotated[
         bool | None,
         typer.Option(
-            "--resume/--no-resume", help="Go on from the checkpoint that an interrupted fit has left, or begin anew."
+            "--resume/--no-resume", help="Continue from the checkpoint of an interrupted fit, or start again."
         ),
     ] = None,
-    reading: Reading = Reading(),  # noqa: B008
-    loss: Loss = Loss(),  # noqa: B008
-    kernel: Kernel = Kernel(),  # noqa: B008
-    solving: Solving = Solving(),  # noqa: B008
-    place: Place = Place(),  # noqa: B008
-    telling: Telling = Telling(),  # noqa: B008
+    table: TableOptions = TableOptions(),  # noqa: B008
+    model: ModelOptions = ModelOptions(),  # noqa: B008
+    kernel: KernelOptions = KernelOptions(),  # noqa: B008
+    solver: SolverOptions = SolverOptions(),  # noqa: B008
+    compute: ComputeOptions = ComputeOptions(),  # noqa: B008
+    report: ReportOptions = ReportOptions(),  # noqa: B008
 ) -> None:
     """Fit a model on a table and write it to a file.
 
-    A table is read twice at most, and put in random order in a file beside the model that is gone afterwards. Ctrl-C
-    leaves a checkpoint; the same command with --resume goes on from it and gives the same model.
+    A table is read at most twice, and its rows are copied in random order to a temporary file in the folder of the
+    model. Ctrl-C leaves a checkpoint; the same command with --resume continues from it and gives the same model.
     """
     from joker.cli import build_estimator
 
-    settings = {**kernel.keywords, **solving.keywords, **place.keywords}
+    settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
     with ExitStack() as stack:
-        target = None if dry_run else _target(out, data)
-        kept = [] if target is None else [stack.enter_context(checkpoint(target, resume, telling))]
-        store = stack.enter_context(opened(data, reading, loss, settings, place, target, telling))
-        model = build_estimator.estimator(loss, str(store.task), store.classes, **settings)
-        if target is None:
-            telling.plan(model.plan(store))
+        path = None if dry_run else _checked_output(out, data)
+        checkpoints = [] if path is None else [stack.enter_context(checkpoint(path, resume, report))]
+        store = stack.enter_context(training_store(data, table, model, [settings], compute, path, report))
+        estimator = build_estimator.estimator(model, str(store.task), store.classes, **settings)
+        if path is None:
+            report.plan(estimator.plan(store))
             return
-        model.set_params(callbacks=[*kept, *progress(telling)]).fit(store)
-        model.save(target)
-    telling.summary(facts_of(model, target))
+        estimator.set_params(callbacks=[*checkpoints, *progress(report)]).fit(store)
+        estimator.save(path)
+    report.summary(facts_of(estimator, path))
 
 
 @contextmanager
-def opened(
+def training_store(
     data: Path,
-    reading: Reading,
-    loss: Loss,
-    settings: dict[str, Any],
-    place: Place,
+    table: TableOptions,
+    model: ModelOptions,
+    settings: Sequence[dict[str, Any]],
+    compute: ComputeOptions,
     out: Path | None,
-    telling: Telling,
+    report: ReportOptions,
 ) -> Iterator[Store]:
-    """Give the rows to train on as a row store, which is a passing one where a table is given."""
-    from joker.cli import build_estimator
+    """Provide the rows to train on as a row store, which is temporary if a table is given.
+
+    Each of ``settings``, the keyword arguments of an estimator, is checked before a table is read.
+    """
+    from joker.cli.build_estimator import check_options, task_of
 
     if row_stores.is_store(data):
-        store = row_stores.open_given(data, reading)
-        build_estimator.task_of(loss, store.task)
+        store = row_stores.open_given(data, table)
+        check_options(model, task_of(model, store.task), store.shape[1], settings)
         yield store
         return
-    source = row_stores.open_table(data, reading)
-    task = build_estimator.task_of(loss, "classification" if source.schema.text_target else None)
-    beside = row_stores.place_of(out, place.scratch, data)
-    build_estimator.rehearse(loss, task, source.schema.width, **settings)
-    with row_stores.passing(source, beside, task, place, telling) as store:
+    source = row_stores.open_table(data, table)
+    task = task_of(model, "classification" if source.schema.text_target else None)
+    path = row_stores.temporary_path(out, compute.scratch, data)
+    check_options(model, task, source.schema.width, settings)
+    with row_stores.temporary_store(source, path, task, compute, report) as store:
         yield store
 
 
 @contextmanager
-def checkpoint(out: Path, resume: bool | None, telling: Telling) -> Iterator[Checkpoint]:
-    """Give a callback that keeps the fit in a file beside the model, until the model is there."""
+def checkpoint(out: Path, resume: bool | None, report: ReportOptions) -> Iterator[Checkpoint]:
+    """Provide a callback that writes checkpoints to a file beside the model, and remove the file at the end."""
     path = out.with_name(f"{out.name}.checkpoint")
     if path.exists() and resume is None:
         raise InvalidParameter(
-            f"a fit to {out} was interrupted, and {path} holds how far it came. Use --resume to go on from there, or "
-            "--no-resume to begin anew."
+            f"a fit to {out} was interrupted, and {path} holds its checkpoint. Use --resume to continue from it, or "
+            "--no-resume to start again."
         )
     if resume and not path.exists():
-        telling.note(f"There is no {path} to go on from; the fit begins anew.")
+        report.note(f"There is no checkpoint {path}; the fit starts from the beginning.")
     before = path.stat().st_mtime_ns if path.exists() else None
     try:
         yield Checkpoint(path, resume=bool(resume))
     except BaseException as error:
         new = path.exists() and path.stat().st_mtime_ns != before
         if new or (before is not None and resume and isinstance(error, KeyboardInterrupt)):
-            error.add_note(f"How far the fit came is in {path}; the same command with --resume goes on from there.")
+            error.add_note(f"A checkpoint is in {path}; the same command with --resume continues from it.")
         raise
-    for left in (path, *out.parent.glob(f"{glob.escape(path.name)}.*.part")):  # the latter by a process that was killed
+    for left in (path, *out.parent.glob(f"{glob.escape(path.name)}.*.part")):  # a killed process leaves the latter
         left.unlink(missing_ok=True)
 
 
-def _target(out: Path | None, data: Path) -> Path:
+def _checked_output(out: Path | None, data: Path) -> Path:
     if out is None:
         raise InvalidParameter("--out must name a file for the model; it is not given. Use --out model.joker.")
-    check_place(out, data)
+    check_output(out, data)
     return out
 
 
-def progress(telling: Telling) -> list[Callback]:
-    """What shows how far a fit has come."""
-    return [] if telling.quiet else [Progress()]
+def progress(report: ReportOptions) -> list[Callback]:
+    """The callback that shows the progress of a fit, unless --quiet is given."""
+    return [] if report.quiet else [Progress()]
 
 
 FIT = Command(

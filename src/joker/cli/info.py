@@ -1,4 +1,4 @@
-"""``joker info``: what a file is, or what this machine has."""
+"""``joker info``: a description of a file or of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from joker.cli import row_stores
 from joker.cli.command import Command
-from joker.cli.console import Telling
+from joker.cli.console import ReportOptions
 from joker.cli.convert import facts_of_store
 from joker.cli.model_files import facts_of, open_model
 from joker.data import open_store
@@ -24,12 +24,12 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow", "h5py", "triton")
 
 def info(
     path: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A model or a row store. Without it: this machine.")
+        Path | None, typer.Argument(metavar="[FILE]", help="A model or a row store; by default this machine.")
     ] = None,
-    telling: Telling = Telling(),  # noqa: B008
+    report: ReportOptions = ReportOptions(),  # noqa: B008
 ) -> None:
-    """Tell what a model or a row store is, or what this machine has."""
-    telling.result(_machine() if path is None else _file(path))
+    """Describe a model, a row store or this machine."""
+    report.result(_machine() if path is None else _file(path))
 
 
 def _file(path: Path) -> dict[str, Any]:
@@ -39,15 +39,15 @@ def _file(path: Path) -> dict[str, Any]:
 
 
 def _machine() -> dict[str, Any]:
-    found = {name: _version(name) for name in PACKAGES}
+    versions = {name: _version(name) for name in PACKAGES}
     return {
         "joker": VERSION,
         "python": platform.python_version(),
-        **{name: text for name, text in found.items() if text},
+        **{name: text for name, text in versions.items() if text},
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "free_memory": _free_memory(),
-        "gpus": [f"{name}, {format_bytes(free)} of {format_bytes(whole)} free" for name, free, whole in gpus()],
+        "gpus": [f"{name}, {format_bytes(free)} of {format_bytes(total)} free" for name, free, total in gpus()],
     }
 
 
@@ -59,13 +59,13 @@ def _version(name: str) -> str | None:
 
 
 def _free_memory() -> str | None:
-    """What Linux thinks that a new program may use."""
+    """The memory that Linux estimates to be available for a new program."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    found = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    return format_bytes(found[0] * 1024) if found else None
+    kibibytes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return format_bytes(kibibytes[0] * 1024) if kibibytes else None
 
 
 INFO = Command("info", info, ("joker info", "joker info model.joker --json"))

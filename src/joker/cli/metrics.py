@@ -1,8 +1,7 @@
-"""How good predictions are: figures that are added up batch by batch."""
+"""Metrics of predictions, added up batch by batch."""
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -14,33 +13,34 @@ from sklearn.metrics import roc_auc_score
 from joker.errors import InvalidData
 from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import BaseClassifier, codes_of
+from joker.estimators.scoring import with_predictions
 
 
 class Metrics(ABC):
-    """Figures of a model on rows that come in batches."""
+    """Metrics of a model on rows that come in batches."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.rows = 0
 
     def add(self, x: Any, y: NDArray[Any], first: int) -> None:
-        """Count a batch, whose first row has this number."""
-        self._count(self.model._decide(x), y, first)
+        """Add a batch whose first row has the number ``first``."""
+        self._count(x, y, first)
         self.rows += len(y)
 
     @property
     @abstractmethod
-    def figures(self) -> dict[str, float | None]:
-        """The figures of all rows so far; None where one has no meaning."""
+    def values(self) -> dict[str, float | None]:
+        """The metrics of all rows so far; None for a metric that is not defined."""
 
     @abstractmethod
-    def _count(self, f: NDArray[Any], y: NDArray[Any], first: int) -> None: ...
+    def _count(self, x: Any, y: NDArray[Any], first: int) -> None: ...
 
 
 class ClassMetrics(Metrics):
     """Accuracy; with two classes the area under the ROC curve; with probabilities the log loss.
 
-    Only the area needs something of every row: its score and its class.
+    Only the area under the curve stores values of every row: its score and its class.
     """
 
     model: BaseClassifier
@@ -51,32 +51,32 @@ class ClassMetrics(Metrics):
         self.log_loss = 0.0
         self.scores: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
-    def _count(self, f: NDArray[Any], y: NDArray[Any], first: int) -> None:
+    def _count(self, x: Any, y: NDArray[Any], first: int) -> None:
         codes = self._codes(y, first)
-        ready = knowing(self.model, f)
-        self.right += int(np.sum(codes_of(ready.predict(None), self.model.classes_) == codes))
-        if len(self.model.classes_) == 2:
-            self.scores.append((f[:, 0], codes.astype(bool)))
-        if hasattr(ready, "predict_proba"):
-            p = ready.predict_proba(None)[np.arange(len(codes)), codes].astype(np.float64)
-            self.log_loss -= float(np.log(np.maximum(p, np.finfo(f.dtype).tiny)).sum())
+        model = with_predictions(self.model, x)
+        self.right += int(np.sum(codes_of(model.predict(x), model.classes_) == codes))
+        if len(model.classes_) == 2:
+            self.scores.append((model.decision_function(x), codes.astype(bool)))
+        if hasattr(model, "predict_proba"):
+            p = model.predict_proba(x)[np.arange(len(codes)), codes]
+            self.log_loss -= float(np.log(np.maximum(p.astype(np.float64), np.finfo(p.dtype).tiny)).sum())
 
     def _codes(self, y: NDArray[Any], first: int) -> NDArray[np.intp]:
-        """The places of the labels among the classes of the model."""
+        """The index of each label among the classes of the model."""
         classes = self.model.classes_
         labels = y if (y.dtype.kind == "U") == (classes.dtype.kind == "U") else as_text(y)
-        known = classes if labels is y else as_text(classes)
-        order = np.argsort(known)
-        found: NDArray[np.intp] = order[np.searchsorted(known[order], labels).clip(max=len(known) - 1)]
-        if len(odd := np.flatnonzero(known[found] != labels)):
+        names = classes if labels is y else as_text(classes)
+        order = np.argsort(names)
+        codes: NDArray[np.intp] = order[np.searchsorted(names[order], labels).clip(max=len(names) - 1)]
+        if len(unknown := np.flatnonzero(names[codes] != labels)):
             raise InvalidData(
                 f"the target must have the classes of the model, {', '.join(map(str, classes.tolist()))}; found "
-                f"{y[odd[0]].item()!r} in row {first + odd[0]}. Leave such rows out, or fit again with them."
+                f"{y[unknown[0]].item()!r} in row {first + unknown[0]}. Leave such rows out, or fit again with them."
             )
-        return found
+        return codes
 
     @property
-    def figures(self) -> dict[str, float | None]:
+    def values(self) -> dict[str, float | None]:
         return {
             "accuracy": self.right / self.rows,
             "auc": self._area() if self.scores else None,
@@ -89,26 +89,27 @@ class ClassMetrics(Metrics):
 
 
 class NumberMetrics(Metrics):
-    """RMSE, MAE, R² and the relative error, the root mean square of ``(f − y)/y`` where no target is 0."""
+    """RMSE, MAE, R² and the relative error, the root mean square of ``(f − y)/y``, if no target is 0."""
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
         self.sums: dict[str, NDArray[np.float64]] = {}
         self.centre: NDArray[np.float64] | None = None
-        self.zero = False
+        self.has_zero = False
 
-    def _count(self, f: NDArray[Any], y: NDArray[Any], first: int) -> None:
+    def _count(self, x: Any, y: NDArray[Any], first: int) -> None:
         y = y.reshape(len(y), -1).astype(np.float64)
-        f = knowing(self.model, f).predict(None).reshape(len(y), -1).astype(np.float64)
+        f = self.model.predict(x).reshape(len(y), -1).astype(np.float64)
         if y.shape[1] not in (1, f.shape[1]):
             raise InvalidData(
                 f"the target must have the {f.shape[1]} columns that the model predicts; got {y.shape[1]}. "
                 "Choose another with --target."
             )
-        self.centre = y[0] if self.centre is None else self.centre  # near the mean: sums of squares keep their digits
-        self.zero = self.zero or not np.all(y)
-        for name, values in self._terms(f, y, y - self.centre).items():
-            self.sums[name] = self.sums.get(name, np.zeros(1)) + values.sum(axis=0)
+        # Sums of squares of targets far from 0 would lose digits; the first target is near enough to the mean.
+        self.centre = y[0] if self.centre is None else self.centre
+        self.has_zero = self.has_zero or not np.all(y)
+        for name, terms in self._terms(f, y, y - self.centre).items():
+            self.sums[name] = self.sums.get(name, np.zeros(1)) + terms.sum(axis=0)
 
     def _terms(self, f: NDArray[Any], y: NDArray[Any], moved: NDArray[Any]) -> dict[str, NDArray[Any]]:
         error = f - y
@@ -116,19 +117,19 @@ class NumberMetrics(Metrics):
         return {"square": error**2, "size": np.abs(error), "y": moved, "yy": moved**2, "relative": relative**2}
 
     @property
-    def figures(self) -> dict[str, float | None]:
+    def values(self) -> dict[str, float | None]:
         n, sums = self.rows, self.sums
         spread = sums["yy"] - sums["y"] ** 2 / n
         return {
             "rmse": float(np.sqrt(np.mean(sums["square"]) / n)),
             "mae": float(np.mean(sums["size"]) / n),
             "r2": float(np.mean(1 - sums["square"] / spread)) if n > 1 and np.all(spread > 0) else None,
-            "relative_error": None if self.zero else float(np.sqrt(np.mean(sums["relative"]) / n)),
+            "relative_error": None if self.has_zero else float(np.sqrt(np.mean(sums["relative"]) / n)),
         }
 
 
 class QuantileMetrics(NumberMetrics):
-    """For each level of quantile regression the pinball loss, and the share of targets that are not above it."""
+    """The pinball loss of each level of a quantile regression, and the share of targets that are at most it."""
 
     @property
     def levels(self) -> NDArray[np.float64]:
@@ -144,7 +145,7 @@ class QuantileMetrics(NumberMetrics):
         }
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         means = {name: (total / self.rows).tolist() for name, total in self.sums.items()}
         names = {"pinball": "pinball_loss", "covered": "coverage", "size": "mae"}
         shown = {label: means[name] for name, label in names.items()}
@@ -152,21 +153,13 @@ class QuantileMetrics(NumberMetrics):
 
 
 def metrics_of(model: KernelEstimator) -> Metrics:
-    """Return the figures that suit a model."""
+    """Return the metrics for a model."""
     if is_classifier(model):
         return ClassMetrics(model)
-    of_quantiles = hasattr(model, "_levels") or getattr(model, "loss", None) == "quantile"
+    of_quantiles = hasattr(model, "quantile") and getattr(model, "loss", "quantile") == "quantile"
     return QuantileMetrics(model) if of_quantiles else NumberMetrics(model)
 
 
-def knowing(model: Any, f: NDArray[Any]) -> Any:
-    """A model that has its decisions at hand, so that they are made once for all figures."""
-    ready = copy.copy(model)
-    ready.__dict__["_decide"] = lambda _: f.copy()
-    ready.__dict__["_results"] = lambda _, decode: decode(f.copy())
-    return ready
-
-
 def as_text(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as they are written; whole numbers without a point."""
+    """Labels as text; whole numbers without a decimal point."""
     return np.array([f"{x:g}" if isinstance(x, float) else str(x) for x in labels.tolist()])

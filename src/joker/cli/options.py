@@ -1,10 +1,11 @@
-"""Groups of options that commands share; each field is one option."""
+"""Groups of options that several commands share; each field is one option."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,269 +13,220 @@ import typer
 
 from joker.cli import parse
 
-READING, LEARNING, SOLVING, PLACE = "The table", "The model", "The fit", "Where and how"
+table_option = partial(typer.Option, rich_help_panel="The table")
+model_option = partial(typer.Option, rich_help_panel="The model")
+solver_option = partial(typer.Option, rich_help_panel="The fit")
+compute_option = partial(typer.Option, rich_help_panel="Device, memory and seed")
 
 
 class Categories(StrEnum):
-    """What becomes of columns of text."""
+    """How columns of text are read."""
 
     ONE_HOT = "one-hot"
     REFUSE = "refuse"
 
 
 class Task(StrEnum):
-    """What the target is."""
+    """The kind of the target."""
 
     CLASSIFY = "classify"
     REGRESS = "regress"
 
     @property
     def noun(self) -> str:
-        """What the library calls it."""
+        """The name of the task in the library."""
         return "classification" if self is Task.CLASSIFY else "regression"
 
 
-Data = Annotated[
+DataFile = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
         help="A table: CSV (also .gz, .bz2, .xz), Parquet, LIBSVM, .npy, .npz, HDF5, or a row store (.rows).",
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `joker fit` or `tune` has written.")]
-Memory = Annotated[
-    str,
-    typer.Option(help="The memory to use, such as 500MB or 2GiB.", metavar="SIZE", rich_help_panel=PLACE),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(help="Where to compute: cpu, cuda, cuda:1.", metavar="NAME", rich_help_panel=PLACE),
-]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `joker fit` or `joker tune` wrote.")]
+Memory = Annotated[str, compute_option(help="The memory to use, such as 500MB or 2GiB.", metavar="SIZE")]
+Device = Annotated[str | None, compute_option(help="Where to compute: cpu, cuda, cuda:1.", metavar="NAME")]
+Precision = Annotated[str, compute_option(help="mixed, float32, float64 or auto.", metavar="NAME")]
+Seed = Annotated[int, compute_option(help="The seed of all random numbers.", min=0)]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How a text file is laid out."""
+class TableFormat:
+    """The format of a file of data."""
 
     delimiter: Annotated[
-        str | None,
-        typer.Option(help="What is between the fields of a text file; found by itself.", rich_help_panel=READING),
+        str | None, table_option(help="The delimiter between the fields of a text file; detected by default.")
     ] = None
     header: Annotated[
         bool | None,
-        typer.Option(
+        table_option(
             "--header/--no-header",
-            help="Whether the first line of a text file names the columns; found by itself.",
-            rich_help_panel=READING,
+            help="Whether the first line of a text file holds the names of the columns; detected by default.",
         ),
     ] = None
-
     inputs: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="The array of inputs in a .npz or HDF5 file; found by itself.", rich_help_panel=READING
-        ),
+        table_option(metavar="NAME", help="The array of inputs in a .npz or HDF5 file; detected by default."),
     ] = None
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What `open_source` calls them."""
+        """The keyword arguments of `open_source`."""
         delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
         return {"delimiter": delimiter, "header": "auto" if self.header is None else self.header, "inputs": self.inputs}
 
 
 @dataclass(frozen=True)
-class Reading(Layout):
-    """Which columns of a table to train on."""
+class TableOptions(TableFormat):
+    """The columns of a table to train on, and its format."""
 
     target: Annotated[
         str | None,
-        typer.Option(
+        table_option(
             "--target",
             "-t",
             metavar="COLUMN",
-            help="The column to predict: its name, or its number (from 0; -1 is the last) where there are no names.",
-            rich_help_panel=READING,
+            help="The column to predict: its name, or its number (from 0; -1 is the last) if columns have no names.",
         ),
     ] = None
     columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="The inputs; by default all but the target.", rich_help_panel=READING),
+        str | None, table_option(metavar="A,B,...", help="The inputs; by default all columns except the target.")
     ] = None
     categories: Annotated[
-        Categories,
-        typer.Option(help="Columns of text: a 0/1 column for each level, or an error.", rich_help_panel=READING),
+        Categories, table_option(help="Columns of text: one 0/1 column for each distinct value, or an error.")
     ] = Categories.REFUSE
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What `open_source` calls them."""
+        """The keyword arguments of `open_source`."""
         chosen = {"target": self.target, "columns": parse.names(self.columns), "categories": self.categories.value}
         return {**super().keywords, **chosen}
 
     @property
     def given(self) -> list[str]:
-        """The options that say something."""
-        default = Reading()
+        """The options that differ from their defaults."""
+        default = TableOptions()
         return [f"--{name}" for name in vars(self) if getattr(self, name) != getattr(default, name)]
 
 
 @dataclass(frozen=True)
-class Loss:
-    """Which error counts."""
+class ModelOptions:
+    """The task, the loss, and the features."""
 
     task: Annotated[
-        Task | None,
-        typer.Option(help="What the target is; told by --loss, or by a target of text.", rich_help_panel=LEARNING),
+        Task | None, model_option(help="The kind of the target; --loss or a target of text implies it.")
     ] = None
     loss: Annotated[
         str | None,
-        typer.Option(
+        model_option(
             metavar="NAME",
-            help="squared_hinge (default), hinge, logistic; squared (default), huber, absolute, epsilon_insensitive, "
-            "squared_epsilon_insensitive, quantile, lp.",
-            rich_help_panel=LEARNING,
+            help="For classes: squared_hinge (default), hinge, logistic. For numbers: squared (default), huber, "
+            "absolute, epsilon_insensitive, squared_epsilon_insensitive, quantile, lp.",
         ),
     ] = None
-    delta: Annotated[float | None, typer.Option(help="δ of huber.", rich_help_panel=LEARNING)] = None
-    epsilon: Annotated[float | None, typer.Option(help="ε of the ε-insensitive losses.", rich_help_panel=LEARNING)] = (
-        None
-    )
-    p: Annotated[float | None, typer.Option("-p", help="The power of lp.", rich_help_panel=LEARNING)] = None
+    delta: Annotated[float | None, model_option(help="δ of the loss huber.")] = None
+    epsilon: Annotated[float | None, model_option(help="ε of the ε-insensitive losses.")] = None
+    p: Annotated[float | None, model_option("-p", help="The power of the loss lp.")] = None
     quantile: Annotated[
-        str | None,
-        typer.Option(metavar="Q,...", help="The level of quantile, or several.", rich_help_panel=LEARNING),
+        str | None, model_option(metavar="Q,...", help="The level of the loss quantile, or several levels.")
     ] = None
     class_weight: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WEIGHTS", help="'balanced', or weights of classes: ham=1,spam=5.", rich_help_panel=LEARNING
-        ),
+        str | None, model_option(metavar="WEIGHTS", help="'balanced', or the weights of classes: ham=1,spam=5.")
     ] = None
     standardize: Annotated[
         bool,
-        typer.Option(
+        model_option(
             "--standardize/--no-standardize",
-            help="Whether inputs are z-scored by the figures of the training rows.",
-            rich_help_panel=LEARNING,
+            help="Whether to scale inputs by the mean and deviation of the training rows.",
         ),
     ] = True
-    intercept: Annotated[
-        bool,
-        typer.Option("--intercept/--no-intercept", help="Whether to fit a constant too.", rich_help_panel=LEARNING),
-    ] = True
+    intercept: Annotated[bool, model_option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True
     m: Annotated[
         str,
-        typer.Option(
-            "-m",
-            metavar="N",
-            help="Random features: a number, 'auto', or 'exact' for the kernel itself.",
-            rich_help_panel=LEARNING,
+        model_option(
+            "-m", metavar="N", help="Random features: their number, 'auto', or 'exact' for the kernel itself."
         ),
     ] = parse.AUTO
-    features: Annotated[
-        str,
-        typer.Option(metavar="KIND", help="The kind of features, such as fourier.", rich_help_panel=LEARNING),
-    ] = parse.AUTO
+    features: Annotated[str, model_option(metavar="KIND", help="The kind of features, such as fourier.")] = parse.AUTO
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """How alike two rows are, and how much is penalised."""
+class KernelOptions:
+    """The kernel and the penalty."""
 
     kernel: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="gaussian, laplacian, matern12, matern32, matern52, cauchy, linear, polynomial.",
-            rich_help_panel=LEARNING,
+        model_option(
+            metavar="NAME", help="gaussian, laplacian, matern12, matern32, matern52, cauchy, linear, polynomial."
         ),
     ] = "gaussian"
     bandwidth: Annotated[
         str,
-        typer.Option(
+        model_option(
             metavar="SIGMA",
-            help="A number, 'median', 'paper', 'auto' (half the median), or a list of one for each input: 0.5,2,1.",
-            rich_help_panel=LEARNING,
+            help="A number, 'median', 'paper', 'auto' (half the median), or a list with one number for each input: "
+            "0.5,2,1.",
         ),
     ] = parse.AUTO
     lam: Annotated[
         str,
-        typer.Option(
+        model_option(
             metavar="LAM",
-            help="The penalty: a number; or a path, of which held-out rows choose one: a list 0.1,1,10, powers "
-            "2^-7:2^7, or a count of values 0.001:10:5.",
-            rich_help_panel=LEARNING,
+            help="The penalty: a number, or several of which held-out rows choose one: a list 0.1,1,10, powers "
+            "2^-7:2^7, or a number of values 0.001:10:5.",
         ),
     ] = "1"
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What an estimator calls them."""
+        """The keyword arguments of an estimator."""
         bandwidth = parse.bandwidth(self.bandwidth)
         return {"kernel": self.kernel, "bandwidth": bandwidth, "lam": parse.penalties(self.lam)}
 
 
 @dataclass(frozen=True)
-class Solving:
-    """How long and how well to solve."""
+class SolverOptions:
+    """The limits and methods of the solver."""
 
-    block_size: Annotated[
-        str, typer.Option(metavar="N", help="Rows of a block: a number or 'auto'.", rich_help_panel=SOLVING)
-    ] = parse.AUTO
-    max_epochs: Annotated[float, typer.Option(help="Passes over the rows, at most.", rich_help_panel=SOLVING)] = 5
-    tol: Annotated[float, typer.Option(help="The relative duality gap at which it ends.", rich_help_panel=SOLVING)] = (
-        1e-3
+    block_size: Annotated[str, solver_option(metavar="N", help="The number of rows in a block, or 'auto'.")] = (
+        parse.AUTO
     )
-    max_time: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds, at most.", rich_help_panel=SOLVING)] = (
-        math.inf
-    )
-    averaging: Annotated[
-        bool, typer.Option("--averaging/--no-averaging", help="Average the iterates.", rich_help_panel=SOLVING)
-    ] = True
-    momentum: Annotated[
-        bool, typer.Option("--momentum/--no-momentum", help="Accelerate the steps.", rich_help_panel=SOLVING)
-    ] = False
+    max_epochs: Annotated[float, solver_option(help="The maximum number of passes over the rows.")] = 5
+    tol: Annotated[float, solver_option(help="The relative duality gap at which to stop.")] = 1e-3
+    max_time: Annotated[float, solver_option(metavar="SECONDS", help="The maximum time of the fit.")] = math.inf
+    averaging: Annotated[bool, solver_option("--averaging/--no-averaging", help="Average the iterates.")] = True
+    momentum: Annotated[bool, solver_option("--momentum/--no-momentum", help="Accelerate the steps.")] = False
     early_stopping: Annotated[
-        bool,
-        typer.Option("--early-stopping", help="End when held-out rows gain no more.", rich_help_panel=SOLVING),
+        bool, solver_option("--early-stopping", help="Stop when the loss on held-out rows no longer falls.")
     ] = False
     validation_fraction: Annotated[
-        float,
-        typer.Option(help="The share of rows held out to choose λ or the epoch.", rich_help_panel=SOLVING),
+        float, solver_option(help="The share of rows that is held out to choose λ or the epoch.")
     ] = 0.1
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What an estimator calls them."""
+        """The keyword arguments of an estimator."""
         return {**vars(self), "block_size": parse.whole(self.block_size, "--block-size", parse.AUTO)}
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where to compute, with how much memory and which random numbers."""
+class ComputeOptions:
+    """The device, the memory, the random numbers, and the folder for temporary files."""
 
     device: Device = None
-    precision: Annotated[
-        str, typer.Option(metavar="NAME", help="mixed, float32, float64 or auto.", rich_help_panel=PLACE)
-    ] = parse.AUTO
+    precision: Precision = parse.AUTO
     memory: Memory = parse.AUTO
-    seed: Annotated[int, typer.Option(help="Of everything that is random.", min=0, rich_help_panel=PLACE)] = 0
+    seed: Seed = 0
     scratch: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where a table is put in random order for the fit, for as long as it lasts; beside --out by default.",
-            rich_help_panel=PLACE,
+        compute_option(
+            metavar="FOLDER", help="The folder for the temporary copy of a table; by default the folder of --out."
         ),
     ] = None
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What an estimator calls them."""
-        return {
-            "device": self.device,
-            "precision": self.precision,
-            "memory": self.memory,
-            "random_state": self.seed,
-        }
+        """The keyword arguments of an estimator."""
+        return {"device": self.device, "precision": self.precision, "memory": self.memory, "random_state": self.seed}

@@ -1,4 +1,4 @@
-"""What is written on a command line as numbers, paths of λ and lists."""
+"""Parsers for the values of options: numbers, several λ, and lists."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from joker.errors import InvalidParameter
 
 AUTO, EXACT = "auto", "exact"
-MOST = 1_000  # values that a range may have: more is a slip of the pen
+MAX_RANGE_VALUES = 1_000  # a range of λ with more values is a mistake
 _POWER = re.compile(r"([^^]+)\^([^^]+)")
 
 
 def number(text: str, what: str) -> float:
-    """Read a number: 0.1, 1e-3 or a power such as 2^-7.
+    """Parse a number: 0.1, 1e-3 or a power such as 2^-7.
 
     >>> number("2^-3", "lam")
     0.125
@@ -32,10 +32,10 @@ def number(text: str, what: str) -> float:
 
 
 def penalties(text: str) -> float | list[float]:
-    """Read λ: one number, or a path of them.
+    """Parse λ: one number, or a list of numbers and ranges with commas.
 
-    A path is a list with commas. ``2^-7:2^7`` in it stands for all powers in between, each one exponent after the
-    other; ``0.001:10:5`` stands for five numbers from 0.001 to 10, each the same multiple of the one before.
+    The range ``2^-7:2^7`` stands for all powers with exponents −7, −6, … 7. The range ``0.001:10:5`` stands for five
+    numbers from 0.001 to 10 with equal ratios.
 
     >>> penalties("0.5")
     0.5
@@ -50,28 +50,28 @@ def penalties(text: str) -> float | list[float]:
 
 
 def features(text: str) -> int | str | None:
-    """Read the number of features: a whole number, "auto", or "exact" for the kernel itself."""
+    """Parse the number of features: a whole number, "auto", or "exact" for the kernel itself."""
     return None if text == EXACT else whole(text, "-m", AUTO, EXACT)
 
 
 def whole(text: str, what: str, *words: str) -> int | str:
-    """Read a whole number, or one of the words that may stand in its place."""
+    """Parse a whole number, or one of the words that may replace it."""
     if text in words:
         return text
     try:
         return int(text.replace("_", ""))
     except ValueError:
         others = "".join(f" or {word!r}" for word in words)
-        raise InvalidParameter(f"{what} must be a whole number{others}; got {text!r}. Use 512, for one.") from None
+        raise InvalidParameter(f"{what} must be a whole number{others}; got {text!r}. Use for example 512.") from None
 
 
 def number_or_word(text: str, what: str) -> float | str:
-    """Read a number where the text begins like one; else it is a word, which the library knows or not."""
+    """Parse a number if the text begins like one; else return the text, which the library checks."""
     return number(text, what) if re.match(r"[-+.\d]", text) else text
 
 
 def bandwidth(text: str) -> float | str | list[float]:
-    """Read a bandwidth: a number, a rule, or a list with a number for each input.
+    """Parse a bandwidth: a number, a rule, or a list with a number for each input.
 
     >>> bandwidth("median"), bandwidth("0.5,2")
     ('median', [0.5, 2.0])
@@ -80,18 +80,18 @@ def bandwidth(text: str) -> float | str | list[float]:
 
 
 def numbers(text: str, what: str) -> float | list[float]:
-    """Read a number, or several with commas in between."""
+    """Parse a number, or several numbers with commas."""
     values = [number(term.strip(), what) for term in text.split(",")]
     return values if len(values) > 1 else values[0]
 
 
 def names(text: str | None) -> list[str] | None:
-    """Read names of columns with commas in between."""
+    """Parse names with commas."""
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def class_weights(text: str | None, classes: Any) -> dict[Any, float] | str | None:
-    """Read "balanced", or weights of classes: ``ham=1,spam=5``.
+    """Parse "balanced", or weights of classes: ``ham=1,spam=5``.
 
     >>> class_weights("0=1,1=2.5", np.array([0, 1]))
     {0: 1.0, 1: 2.5}
@@ -112,7 +112,7 @@ def class_weights(text: str | None, classes: Any) -> dict[Any, float] | str | No
 
 
 def _label(name: str, known: dict[str, Any]) -> Any:
-    """The class that is written so: by its text, or by its value where classes are numbers."""
+    """The class with this name, or with this value if classes are numbers; None if there is none."""
     if name in known:
         return known[name]
     same = [label for label in known.values() if not isinstance(label, str) and str(float(label)) == _plain(name)]
@@ -127,7 +127,7 @@ def _plain(name: str) -> str:
 
 
 def _range(term: str) -> list[float]:
-    """The values that a term of a path stands for."""
+    """The values of a term of a list of λ."""
     ends = term.split(":")
     if len(ends) == 1:
         return [number(term, "lam")]
@@ -135,16 +135,17 @@ def _range(term: str) -> list[float]:
     if len(ends) == 2:
         return _powers(term, *ends)
     count = whole(ends[2], "the number of values of lam")
-    if len(ends) > 3 or not isinstance(count, int) or not 2 <= count <= MOST or not 0 < low < math.inf or high <= 0:
+    valid = len(ends) == 3 and 0 < low < math.inf and high > 0
+    if not valid or not isinstance(count, int) or not 2 <= count <= MAX_RANGE_VALUES:
         raise InvalidParameter(
-            f"a range of lam must be FIRST:LAST:COUNT, with two positive numbers and a count from 2 to {MOST}; "
-            f"got {term!r}. Use 0.001:10:5, for one."
+            f"a range of lam must be FIRST:LAST:COUNT, with two positive numbers and a count from 2 to "
+            f"{MAX_RANGE_VALUES}; got {term!r}. Use for example 0.001:10:5."
         )
     return [float(value) for value in np.geomspace(low, high, count)]
 
 
 def _powers(term: str, first: str, last: str) -> list[float]:
-    """The powers of a base from one exponent to another."""
+    """The powers of a base for all exponents of a range."""
     ends = _POWER.fullmatch(first), _POWER.fullmatch(last)
     if not ends[0] or not ends[1] or float(ends[0][1]) != float(ends[1][1]):
         raise InvalidParameter(
@@ -153,9 +154,9 @@ def _powers(term: str, first: str, last: str) -> list[float]:
         )
     base, begin, end = float(ends[0][1]), float(ends[0][2]), float(ends[1][2])
     steps = abs(end - begin)
-    if not steps.is_integer() or steps >= MOST:
+    if not steps.is_integer() or steps >= MAX_RANGE_VALUES:
         raise InvalidParameter(
-            f"the exponents of a range of lam must differ by a whole number below {MOST}; got {term!r}. "
+            f"the exponents of a range of lam must differ by a whole number below {MAX_RANGE_VALUES}; got {term!r}. "
             "Give a count, such as 0.001:10:5."
         )
     return [base ** (begin + math.copysign(step, end - begin)) for step in range(int(steps) + 1)]

@@ -1,92 +1,71 @@
-"""Tables of predictions, written a batch at a time: CSV or Parquet, whole or not there at all."""
+"""Tables of predictions, written in batches as CSV or Parquet; an error leaves no partial file."""
 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedWriter, TextIOWrapper
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from joker.errors import InvalidFile, InvalidParameter, MissingFile, MissingPackage
+from joker.runtime.atomic_file import explain_errors, replace_file
 
 Columns = Sequence[NDArray[Any]]
 Write = Callable[[Columns], None]
 
 
 @contextmanager
-def writing(path: Path, names: Sequence[str]) -> Iterator[Write]:
-    """Give a function that writes a batch of columns; the file takes its name once all is written."""
-    form = FORMS[check_target(path)]
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".joker-{token_hex(8)}.tmp")
-    with _said_of(path):
-        file = temporary.open("wb")
-    write, finish = form(file, names)
-    try:
-        yield _said_of(path)(write)
-        with _said_of(path):
-            finish()
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            os.replace(temporary, target)
-    except BaseException:
-        with suppress(Exception):
-            finish()  # or it would try to when it is collected
-        file.raw.close()
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
+def write_table(path: Path, names: Sequence[str]) -> Iterator[Write]:
+    """Provide a function that writes a batch of columns; ``path`` is replaced once all of them are written."""
+    open_writer = WRITERS[check_table_output(path)]
+    with replace_file(path, "predictions.csv") as temporary, temporary.open("wb") as file:
+        write, finish = open_writer(file, names)
+        try:
+            yield explain_errors(path)(write)
+            with explain_errors(path):
+                finish()
+                file.flush()
+        except BaseException:
+            with suppress(Exception):
+                finish()  # otherwise the writer does so when it is collected
+            file.raw.close()  # without the buffer: the disk may be full
+            raise
 
 
-@contextmanager
-def _said_of(path: Path) -> Iterator[None]:
-    """Let an error of the operating system name the file that the user knows."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidFile(
-            f"{path} must be in a place with room for it, and cannot be written: {error.strerror or error}. Nothing is "
-            "left of it. Make room, or choose another place."
-        ) from error
-
-
-def check_target(path: Path, *read: Path) -> str:
-    """Refuse a name that no predictions can be written to; return its suffix."""
+def check_table_output(path: Path, *inputs: Path) -> str:
+    """Refuse a path that no table of predictions can be written to; return its suffix."""
     suffix = path.suffix.lower()
-    if suffix not in FORMS:
+    if suffix not in WRITERS:
         raise InvalidParameter(
-            f"--out must end in {' or '.join(FORMS)}, which says what is written; got {path.name!r}. Rename it."
+            f"--out must end in {' or '.join(WRITERS)}, which sets the format; got {path.name!r}. Rename it."
         )
-    check_place(path, *read)
+    check_output(path, *inputs)
     return suffix
 
 
-def check_place(path: Path, *read: Path) -> None:
-    """Refuse a place where no file can be put, and the files that are read."""
+def check_output(path: Path, *inputs: Path) -> None:
+    """Refuse a path that no file can be written to, and the paths of input files."""
     if not path.resolve().parent.is_dir():
         raise MissingFile(f"--out must be in a folder that exists; {path.resolve().parent} does not. Create it first.")
     if path.exists() and not path.is_file():
-        raise InvalidFile(f"--out must name a file; {path} is none. Choose another name.")
-    for other in read:
+        raise InvalidFile(f"--out must name a file; {path} is not one. Choose another name.")
+    for other in inputs:
         if path.exists() and other.exists() and path.samefile(other):
-            raise InvalidParameter(f"--out must not be a file that is read; got {path}. Choose another name.")
+            raise InvalidParameter(f"--out must not be an input file; got {path}. Choose another name.")
 
 
 def _csv(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callable[[], object]]:
     text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)  # a few bytes, which are only buffered here
+    writer.writerow(names)
 
     def write(columns: Columns) -> None:
-        # As text an array has the fewest digits that give its numbers back.
+        # The text of a NumPy array has the fewest digits from which the same numbers are read.
         writer.writerows(zip(*(column.astype(str) for column in columns), strict=True))
 
     return write, text.detach
@@ -98,7 +77,7 @@ def _parquet(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callabl
         from pyarrow import parquet
     except ImportError as error:
         raise MissingPackage(
-            "Parquet needs pyarrow, which is not installed. Use `pip install joker[tables]`, or write .csv."
+            "Parquet needs pyarrow, which is not installed. Run pip install 'joker-kernels[tables]', or write .csv."
         ) from error
     writers: list[Any] = []
 
@@ -115,7 +94,7 @@ def _arrow_ready(column: NDArray[Any]) -> Any:
     return column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column)
 
 
-FORMS: dict[str, Callable[[BufferedWriter, Sequence[str]], tuple[Write, Callable[[], object]]]] = {
+WRITERS: dict[str, Callable[[BufferedWriter, Sequence[str]], tuple[Write, Callable[[], object]]]] = {
     ".csv": _csv,
     ".parquet": _parquet,
 }

@@ -1,10 +1,11 @@
-"""``joker tune``: kernel, bandwidth and λ chosen on a sample, and a model fitted with them on all rows."""
+"""``joker tune``: choose kernel, bandwidth and λ on samples of the rows, and fit a model with them on all rows."""
 
 from __future__ import annotations
 
 import itertools
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -12,58 +13,45 @@ import typer
 from joker.callbacks import Callback, Run
 from joker.cli import parse
 from joker.cli.command import Command
-from joker.cli.console import Telling
-from joker.cli.fit import Out, opened, progress
+from joker.cli.console import ReportOptions
+from joker.cli.fit import Out, progress, training_store
 from joker.cli.model_files import facts_of
-from joker.cli.options import Data, Loss, Place, Reading, Solving
-from joker.cli.prediction_files import check_place
-from joker.kernels import get as get_kernel
+from joker.cli.options import ComputeOptions, DataFile, ModelOptions, SolverOptions, TableOptions
+from joker.cli.prediction_files import check_output
 
-SEARCH = "The search"
-MOST = 100_000  # rows that are searched on: more change the choice little, and take long
+MAX_TRIAL_ROWS = 100_000  # more rows change the choice little and take long
+search_option = partial(typer.Option, rich_help_panel="The search")
 
 
 @dataclass(frozen=True)
-class Searching:
-    """What to try."""
+class SearchOptions:
+    """The candidates and the limits of the search."""
 
     kernels: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="The kernels to try; gaussian and laplacian.", rich_help_panel=SEARCH),
+        search_option(metavar="A,B", help="The kernels to try; by default gaussian, matern12 and laplacian."),
     ] = None
-    bandwidths: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Bandwidths to try, and no others.", rich_help_panel=SEARCH),
-    ] = None
-    lam: Annotated[
-        str | None,
-        typer.Option(metavar="LAM", help="λ to try, and no others; as in `joker fit`.", rich_help_panel=SEARCH),
-    ] = None
+    bandwidths: Annotated[str | None, search_option(metavar="A,B", help="The only bandwidths to try.")] = None
+    lam: Annotated[str | None, search_option(metavar="LAM", help="The only λ to try, written as in `joker fit`.")] = (
+        None
+    )
     relevance: Annotated[
         bool | None,
-        typer.Option(
+        search_option(
             "--relevance/--no-relevance",
-            help="Weigh inputs by how much they matter, always or never; by default where that does better.",
-            rich_help_panel=SEARCH,
+            help="Whether to weight inputs by their importance, always or never; by default both are tried.",
         ),
     ] = None
     sample: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=10,
-            help="Rows of a trial, which are held in memory, at most.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = MOST
+        int, search_option(metavar="N", min=10, help="The maximum number of rows of a trial; they are in memory.")
+    ] = MAX_TRIAL_ROWS
     search_time: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="Seconds after which nothing more is tried.", rich_help_panel=SEARCH),
+        float | None, search_option(metavar="SECONDS", help="The time after which no further candidate is tried.")
     ] = None
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What `joker.tune` calls them, those that are given."""
+        """The keyword arguments of `joker.tune`, without those that are not given."""
         bandwidths = [parse.number_or_word(word, "--bandwidths") for word in parse.names(self.bandwidths) or []]
         given = {
             "kernels": parse.names(self.kernels),
@@ -76,50 +64,53 @@ class Searching:
 
 
 def tune(
-    data: Data,
+    data: DataFile,
     out: Out = None,
-    reading: Reading = Reading(),  # noqa: B008
-    loss: Loss = Loss(),  # noqa: B008
-    searching: Searching = Searching(),  # noqa: B008
-    solving: Solving = Solving(),  # noqa: B008
-    place: Place = Place(),  # noqa: B008
-    telling: Telling = Telling(),  # noqa: B008
+    table: TableOptions = TableOptions(),  # noqa: B008
+    model: ModelOptions = ModelOptions(),  # noqa: B008
+    search: SearchOptions = SearchOptions(),  # noqa: B008
+    solver: SolverOptions = SolverOptions(),  # noqa: B008
+    compute: ComputeOptions = ComputeOptions(),  # noqa: B008
+    report: ReportOptions = ReportOptions(),  # noqa: B008
 ) -> None:
     """Choose kernel, bandwidth and λ on samples of the rows, and fit a model with them on all rows.
 
-    Many candidates are tried on few rows, and few on many. --json prints every trial.
+    Many candidates are tried on few rows, and few candidates on many rows. --json prints every trial.
     """
+    from joker import tuning
     from joker.cli import build_estimator
-    from joker.tuning import tune as search
-    from joker.tuning.halving import sizes
+    from joker.tuning.halving import stage_rows
 
-    settings, wanted = {**solving.keywords, **place.keywords}, searching.keywords
+    settings, keywords = {**solver.keywords, **compute.keywords}, search.keywords
     if out is not None:
-        check_place(out, data)
-    for name in wanted.get("kernels", ()):
-        get_kernel(name)
-    with opened(data, reading, loss, settings, place, out, telling) as store:
-        model = build_estimator.estimator(loss, str(store.task), store.classes, **settings)
-        stages = sizes(min(searching.sample, len(store)))
+        check_output(out, data)
+    with training_store(data, table, model, _candidates(settings, keywords), compute, out, report) as store:
+        estimator = build_estimator.estimator(model, str(store.task), store.classes, **settings)
         with ExitStack() as bar:
-            update, count = bar.enter_context(telling.bar("tune", "trials")), itertools.count(1)
-            found = search(
+            update, count = bar.enter_context(report.progress_bar("tune", "trials")), itertools.count(1)
+            tuned = tuning.tune(
                 store,
-                estimator=model.set_params(callbacks=[Closing(bar), *progress(telling)]),
-                rows=stages,
+                estimator=estimator.set_params(callbacks=[CloseBar(bar), *progress(report)]),
+                rows=stage_rows(min(search.sample, len(store))),
                 callback=lambda _: update(next(count), None),
-                **wanted,
+                **keywords,
             )
         if out is not None:
-            found.estimator.save(out)
-    trials = found.table if telling.as_json else len(found.table)
-    facts = facts_of(found.estimator, out)
-    chosen = {"relevance": found.best["relevance"], "score_of_trial": found.best["score"]}
-    telling.result({**facts, **chosen, "trials": trials})
+            tuned.estimator.save(out)
+    trials = tuned.table if report.as_json else len(tuned.table)
+    chosen = {"relevance": tuned.best["relevance"], "score_of_trial": tuned.best["score"]}
+    report.result({**facts_of(tuned.estimator, out), **chosen, "trials": trials})
 
 
-class Closing(Callback):
-    """Takes the bar of the trials away when the fit on all rows begins, which has its own."""
+def _candidates(settings: dict[str, Any], keywords: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings of estimators with the given kernels, bandwidths and λ, to be checked before the table is read."""
+    lam = {"lam": keywords["lam"]} if "lam" in keywords else {}
+    kernels, bandwidths = keywords.get("kernels", ["gaussian"]), keywords.get("bandwidths", [parse.AUTO])
+    return [{**settings, **lam, "kernel": k, "bandwidth": b} for k, b in itertools.product(kernels, bandwidths)]
+
+
+class CloseBar(Callback):
+    """Closes the progress bar of the trials when the fit on all rows begins, which has its own."""
 
     def __init__(self, bar: ExitStack) -> None:
         self.bar = bar
@@ -127,8 +118,8 @@ class Closing(Callback):
     def start(self, run: Run) -> None:
         self.bar.close()
 
-    def __deepcopy__(self, memo: object) -> Closing:
-        return self  # scikit-learn copies what an estimator is made with
+    def __deepcopy__(self, memo: object) -> CloseBar:
+        return self  # scikit-learn copies the parameters of an estimator when it clones it
 
 
 TUNE = Command("tune", tune, ("joker tune mail.csv --target spam --task classify --out model.joker",))

@@ -1,4 +1,4 @@
-"""Rows, targets and blocks."""
+"""Rows, targets, blocks, tables and row stores."""
 
 from joker.data.as_rows import as_rows, check_rows
 from joker.data.blocks import ORDERS, Blocks

@@ -1,4 +1,4 @@
-"""Where rows enter: a tensor that can be used, dense or sparse, becomes Rows, and anything else a sentence."""
+"""Tensors as Rows: dense and sparse tensors are checked and wrapped; anything else raises InvalidData."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from torch import Tensor
 
 from joker.data.rows import Rows, TensorRows
 from joker.data.sparse import sparse_rows
-from joker.data.validation import check_floating, check_tensor
+from joker.data.validation import check_finite, check_floating, check_tensor
 from joker.errors import InvalidData
 
 
 def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows, apart from any gradient, if it is a finite matrix of float32 or float64."""
-    rows = x if isinstance(x, Rows) else _wrap(x, what)
-    rows.check(what)
-    return rows
+    """Return ``x`` as Rows, detached from any gradient; it must be a finite matrix in float32 or float64."""
+    if not isinstance(x, Rows):
+        return _wrap(x, what)
+    x.check(what)
+    return x
 
 
 def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows if there is at least one row and one input."""
+    """Return ``x`` as Rows; it must also have at least one row and one input."""
     rows = as_rows(x, what)
     if 0 in rows.shape:
         raise InvalidData(f"{what} must have at least one row and one input; got shape {rows.shape}. Add data.")
@@ -34,7 +35,8 @@ def _wrap(x: Tensor, what: str) -> Rows:
         remedy = f"Use {what}[:, None] for one input." if x.dim() == 1 else "Reshape it."
         raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}. {remedy}")
     check_floating(x, what)
-    return TensorRows(x.detach())
+    check_finite(x, what)
+    return TensorRows(x.detach(), checked=True)
 
 
 def _from_csr(x: Tensor, what: str) -> Rows:

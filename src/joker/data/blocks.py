@@ -1,4 +1,4 @@
-"""A seeded partition of the rows into blocks, and the order in which blocks are visited."""
+"""The partition of the rows into blocks, and the order in which blocks are visited."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ORDERS = ("shuffled", "random", "cyclic")
 
 @dataclass(frozen=True)
 class Blocks:
-    """n rows in blocks of at most ``size`` that differ in length by at most one.
+    """A partition of n rows into blocks of at most ``size`` rows, whose lengths differ by at most one.
 
-    Where the rows are ``shuffled`` as they are, a block is a run of them, and nothing of size n is kept.
+    If the rows are already ``shuffled``, a block is a run of consecutive rows, and no array of length n is stored.
 
-    The order of an epoch depends on ``seed`` and the number of the epoch alone, so that
-    a run can be continued from anywhere:
+    The order of an epoch depends on ``seed`` and on the number of the epoch only, so that a fit can be continued from
+    any step:
 
     - ``"shuffled"``: every block once, in an order drawn for the epoch;
-    - ``"random"``: as many draws with replacement as there are blocks (the paper's order);
+    - ``"random"``: one draw with replacement for each block (the order of the paper);
     - ``"cyclic"``: every block once, always in the same order.
     """
 
@@ -51,40 +51,40 @@ class Blocks:
 
     @cached_property
     def permutation(self) -> Tensor:  # (n,)
-        """The rows in the order in which blocks are cut from them, in the smaller type that holds them."""
+        """The order of the rows from which blocks are cut, in int32 if that is large enough."""
         small = torch.int32 if self.n <= torch.iinfo(torch.int32).max else torch.int64
         return torch.randperm(self.n, generator=generator(self.seed, "blocks"), dtype=small)
 
     def span(self, k: int) -> tuple[int, int]:
-        """Where block k begins and ends in the permutation."""
+        """Return the start and the end of block k in the permutation."""
         return k * self.n // self.count, (k + 1) * self.n // self.count
 
     def rows(self, k: int) -> Tensor:  # (b,)
-        """The rows of block k."""
+        """Return the rows of block k."""
         return torch.arange(*self.span(k)) if self.shuffled else self.permutation[slice(*self.span(k))].long()
 
     def between(self, k: int, stop: int) -> slice | Tensor:
-        """The rows of block k up to before block ``stop``, as one run where they are one."""
+        """Return the rows of the blocks from k to ``stop``, without ``stop``; a slice if the rows are shuffled."""
         run = slice(self.span(k)[0], self.span(stop)[0])
         return run if self.shuffled else self.permutation[run]
 
     def runs(self, rows: int) -> Iterator[tuple[int, int]]:
-        """Runs of blocks, from one up to before another, of about ``rows`` rows in all."""
+        """Yield consecutive blocks of about ``rows`` rows in total, as pairs of the first block and the end."""
         step = max(1, rows // self.size)
         return ((k, min(k + step, self.count)) for k in range(0, self.count, step))
 
     def lengths(self) -> Tensor:  # (count,)
-        """The number of rows of each block."""
+        """Return the number of rows of each block."""
         return torch.arange(1, self.count + 1) * self.n // self.count - torch.arange(self.count) * self.n // self.count
 
     def visit(self, step: int) -> int:
-        """The block that step number ``step``, counted from 0, visits."""
+        """Return the block of the step with number ``step``, counted from 0."""
         return int(_visits(self.count, self.seed, self.order, step // self.count)[step % self.count])
 
 
 @lru_cache(maxsize=4)
 def _visits(count: int, seed: int, order: str, epoch: int) -> NDArray[np.int64]:
-    """The blocks of an epoch, in turn. A cache that knew the blocks themselves would keep their rows."""
+    """Return the blocks of an epoch in order. The arguments are numbers, as a cached Blocks would stay in memory."""
     draw = generator(seed, f"order/{epoch}")
     if order == "shuffled":
         return torch.randperm(count, generator=draw).numpy()

@@ -1,4 +1,4 @@
-"""Mean, deviation and range of each input, gathered in one pass."""
+"""Mean, standard deviation and range of each input, computed in one pass."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What is known of each input after some rows, in float64.
+    """Statistics of each input over some rows, in float64.
 
-    Runs of rows are merged by the update of Chan, Golub and LeVeque (1983), which does not lose the small
-    deviation of a large mean.
+    Two sets of rows are merged by the update of Chan, Golub and LeVeque (1983), which is accurate also if the mean is
+    much larger than the standard deviation.
     """
 
-    weight: float  # of all rows: their number where they have no weights
+    weight: float  # the sum of the weights; without weights the number of rows
     mean: Tensor  # (d,)
-    squares: Tensor  # (d,), weighted, around the mean
+    squares: Tensor  # (d,), the weighted sum of squared differences from the mean
     low: Tensor  # (d,)
     high: Tensor  # (d,)
 
     @classmethod
     def none(cls, d: int) -> Moments:
-        """Return what is known of no rows."""
+        """Return the moments of no rows."""
         zeros = torch.zeros(d, dtype=torch.float64)
         return cls(0.0, zeros, zeros, zeros + torch.inf, zeros - torch.inf)
 
@@ -44,7 +44,7 @@ class Moments:
 
     @property
     def deviation(self) -> Tensor:  # (d,)
-        """The standard deviation, of the population; exactly 0 for an input that does not vary."""
+        """The standard deviation of the population; exactly 0 for a constant input."""
         spread = (self.squares / max(self.weight, 1e-300)).sqrt()
         return torch.where(self.low < self.high, spread, 0.0)
 
@@ -53,7 +53,7 @@ def moments(
     x: Tensor,  # (k, d)
     w: Tensor | None = None,  # (k,)
 ) -> Moments:
-    """Return the moments of some rows; a row of weight 2 counts as the row twice, one of weight 0 as none."""
+    """Return the moments of some rows; a row of weight 2 counts twice, a row of weight 0 is left out."""
     if w is not None:
         x, w = x[w > 0], w[w > 0].double().to(x.device)
     if not len(x):

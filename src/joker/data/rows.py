@@ -1,4 +1,4 @@
-"""Rows of inputs, wherever and however they are kept: handed out a few at a time, as dense tensors."""
+"""Rows of inputs, in host memory, on a GPU or on disk; they are read in parts, as dense tensors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from joker.runtime.upload import Upload
 
 
 class Rows(ABC):
-    """n rows of d inputs, handed out in one floating-point type on one device.
+    """n rows of d inputs, which are read in one floating-point type on one device.
 
-    ``x[rows]`` is a dense tensor, for a tensor of row numbers (on any device) or a slice. That is
-    all that solvers, kernels and machines ask of their rows; none of them holds all n as one tensor.
+    ``x[rows]`` is a dense tensor, for a tensor of row numbers (on any device) or a slice. Solvers, kernels and machines
+    read rows in this way only; none of them has all n rows in one tensor.
     """
 
     @property
@@ -28,26 +28,26 @@ class Rows(ABC):
     @property
     @abstractmethod
     def dtype(self) -> torch.dtype:
-        """The type of what is handed out."""
+        """The type in which rows are read."""
 
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where it is handed out."""
+        """The device on which rows are read."""
 
     @property
     def index_device(self) -> torch.device:
-        """Where ``take`` wants its row numbers."""
+        """The device on which ``take`` uses row numbers."""
         return self.device
 
     @property
     @abstractmethod
     def row_bytes(self) -> int:
-        """The bytes that handing out one more row of a slice takes: they count in a memory budget."""
+        """The temporary memory in bytes for each row of a slice that is read; it counts in a memory budget."""
 
     @property
     def shuffled(self) -> bool:
-        """Whether the rows are in random order as they are, so that a run of them is as good as a draw."""
+        """Whether the rows are stored in random order, so that consecutive rows are a random sample."""
         return False
 
     @abstractmethod
@@ -55,17 +55,17 @@ class Rows(ABC):
         self,
         rows: Tensor,  # (b,)
     ) -> Tensor:  # (b, d)
-        """Return the rows of these numbers, in their order."""
+        """Return the rows with these numbers, in this order."""
 
     @abstractmethod
     def tile(self, rows: slice) -> Tensor:  # (k, d)
-        """Return a run of rows: a view where there is something to view."""
+        """Return consecutive rows, as a view where that is possible."""
 
-    def expect(self, rows: slice) -> None:  # noqa: B027  # most have nothing to fetch
-        """Be told of the run that is asked for next: rows on a disk can be fetched meanwhile."""
+    def expect(self, rows: slice) -> None:  # noqa: B027  # rows in memory have nothing to prefetch
+        """Prefetch the rows that are read next, if they are on a disk."""
 
     def check(self, what: str) -> None:
-        """Refuse NaN and infinite values, naming the first."""
+        """Raise InvalidData for the first NaN or infinite value; rows that were checked before are not read again."""
         for rows in chunks(*self.shape):
             check_finite(self.tile(rows), what, rows.start)
 
@@ -73,7 +73,7 @@ class Rows(ABC):
         self,
         rows: Tensor,  # (k,)
     ) -> Rows:
-        """Return the rows of these numbers as rows of their own; nothing is copied yet."""
+        """Return the rows with these numbers as Rows, without a copy."""
         return SomeRows(self, rows.to(self.index_device))
 
     def __len__(self) -> int:
@@ -85,10 +85,11 @@ class Rows(ABC):
 
 @dataclass(frozen=True, eq=False)
 class TensorRows(Rows):
-    """Rows that lie in memory as one dense tensor, of any type: they are cast when they are handed out."""
+    """Rows in one dense tensor, of any type; they are converted when they are read."""
 
     x: Tensor  # (n, d)
-    floating: torch.dtype | None = None  # None: that of x
+    floating: torch.dtype | None = None  # the type in which rows are read; None is that of x
+    checked: bool = False  # the values are known to be finite, also in this type
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -106,7 +107,7 @@ class TensorRows(Rows):
     @property
     def row_bytes(self) -> int:
         if self.x.dtype == self.dtype and self.x.is_contiguous():
-            return 0  # a tile is a view
+            return 0  # a slice is a view
         return self.shape[1] * (self.dtype.itemsize + self.x.element_size())
 
     def take(
@@ -119,21 +120,22 @@ class TensorRows(Rows):
         return self.x[rows].to(self.dtype).contiguous()
 
     def check(self, what: str) -> None:
-        if self.x.is_floating_point():  # else there is nothing that is not finite
+        if self.x.is_floating_point() and not self.checked:
             super().check(what)
 
 
 @dataclass(frozen=True, eq=False)
 class HostRows(Rows):
-    """Rows in the memory of the host, handed out on a card.
+    """Rows in host memory that are read on a GPU.
 
-    They are copied to page-locked buffers and from there to the card while it works on something
-    else, in the type they are kept in, such as uint8 or float16, and cast there.
+    They are copied through page-locked buffers while the GPU computes, in the type in which they are stored, such as
+    uint8 or float16, and are converted on the GPU.
     """
 
     x: Tensor  # (n, d) on the CPU
     upload: Upload
     floating: torch.dtype = torch.float32
+    checked: bool = False  # the values are known to be finite, also in this type
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -169,15 +171,15 @@ class HostRows(Rows):
         return self.upload(part.shape, part.dtype, lambda out: out.copy_(part)).to(self.dtype)
 
     def check(self, what: str) -> None:
-        TensorRows(self.x, self.floating).check(what)
+        TensorRows(self.x, self.floating, self.checked).check(what)
 
 
 @dataclass(frozen=True, eq=False)
 class SomeRows(Rows):
-    """Some rows of others, by their numbers."""
+    """A subset of other rows, by their numbers."""
 
     whole: Rows
-    rows: Tensor  # (k,), where the others want them
+    rows: Tensor  # (k,), on the index_device of whole
 
     @property
     def shape(self) -> tuple[int, int]:

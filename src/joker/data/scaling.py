@@ -1,4 +1,4 @@
-"""Inputs as z-scores: centred and divided by their deviation as rows are handed out, without a second copy."""
+"""z-scores of inputs, computed as rows are read, without a second copy of the data."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from joker.runtime import chunks
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """The mean and the deviation of each input over the training rows, in float64."""
+    """The mean and the standard deviation of each input over the training rows, in float64."""
 
     mean: Tensor  # (d,)
-    deviation: Tensor  # (d,), 0 where the input does not vary
+    deviation: Tensor  # (d,), 0 for a constant input
 
     @property
     def moves(self) -> bool:
-        """Whether inputs are moved, so that what was 0 no longer is."""
+        """Whether a mean is not 0, so that scaled rows are not sparse."""
         return bool(self.mean.any())
 
     def factor(self, dtype: torch.dtype) -> Tensor:  # (d,)
-        """What inputs are multiplied by: one over the deviation, 0 for an input that does not vary."""
+        """Return the factors of the inputs: 1 / deviation, and 0 for a constant input."""
         deviation = self.deviation.to(dtype)
         return torch.where(deviation >= torch.finfo(dtype).tiny, 1 / deviation, 0.0)
 
     @classmethod
-    def of(cls, found: Moments) -> Scaling:
-        """Return the figures of moments, if they are finite."""
-        bad = (~(found.mean.isfinite() & found.deviation.isfinite())).nonzero()
+    def of(cls, statistics: Moments) -> Scaling:
+        """Return the scaling from moments; raise InvalidData if a mean or deviation is not finite."""
+        bad = (~(statistics.mean.isfinite() & statistics.deviation.isfinite())).nonzero()
         if len(bad):
             raise InvalidData(
                 f"standardize needs inputs whose squares are finite numbers; those of column {int(bad[0])} reach "
-                f"{float(found.high[bad[0]]):g}. Divide such inputs by a large number first."
+                f"{float(statistics.high[bad[0]]):g}. Divide such inputs by a large number first."
             )
-        return cls(found.mean, found.deviation)
+        return cls(statistics.mean, statistics.deviation)
 
 
 def scaling_of(
     x: Rows,  # (n, d)
     w: Tensor | None = None,  # (n,)
 ) -> Scaling:
-    """Return the figures of some rows, in one pass over them; a row of weight 2 counts as the row twice."""
+    """Return the scaling of some rows, in one pass over them; a row of weight 2 counts twice."""
     parts = (moments(x[rows], None if w is None else w[rows]) for rows in chunks(*x.shape))
     return Scaling.of(gather(parts, x.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows(Rows):
-    """Rows with each input as its z-score, (x − mean) / deviation; 0 for an input that does not vary.
+    """Rows with z-scores as inputs, (x − mean) / deviation; 0 for a constant input.
 
-    They are scaled in the type in which the rows below are handed out, and then cast.
+    They are scaled in the type of the underlying rows and then converted.
     """
 
     whole: Rows
@@ -108,5 +108,5 @@ class ScaledRows(Rows):
 
 
 def scaled(x: Rows, scaling: Scaling, dtype: torch.dtype) -> ScaledRows:
-    """Return rows as z-scores by these figures, in ``dtype``."""
+    """Return rows as z-scores with this mean and deviation, in ``dtype``."""
     return ScaledRows(x, scaling.mean.to(x.device, x.dtype), scaling.factor(x.dtype).to(x.device), dtype)

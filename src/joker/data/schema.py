@@ -1,4 +1,4 @@
-"""What the columns of a table mean: the inputs in order, and the target."""
+"""The columns of a table: the inputs in order, and the target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from joker.errors import InvalidData, InvalidFile
 
-SHOWN = 8  # names that a message lists before it stops
+MAX_LISTED = 8  # names in a message
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Column:
     """A column of a table: numbers, or a category that becomes one 0/1 column for each of its levels."""
 
     name: str
-    levels: tuple[str, ...] | None = None  # of a category
+    levels: tuple[str, ...] | None = None  # of a category; None for numbers
 
     @property
     def kind(self) -> str:
@@ -27,16 +27,16 @@ class Column:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns that it becomes."""
+        """The names of the columns of inputs that it becomes."""
         return (self.name,) if self.levels is None else tuple(f"{self.name}={level}" for level in self.levels)
 
     def to_json(self) -> str | dict[str, Any]:
-        """The name, and the levels where there are some."""
+        """Return the name, with the levels of a category, as JSON can represent it."""
         return self.name if self.levels is None else {"name": self.name, "levels": list(self.levels)}
 
     @classmethod
     def from_json(cls, document: str | dict[str, Any]) -> Column:
-        """Return the column that ``to_json`` described."""
+        """Return the column from the result of ``to_json``."""
         if isinstance(document, str):
             return cls(document)
         return cls(str(document["name"]), tuple(str(level) for level in document["levels"]))
@@ -57,25 +57,25 @@ class Schema:
 
     inputs: tuple[Column, ...]
     target: str | None = None
-    text_target: bool = False  # the target is text, also where it looks like a number
+    text_target: bool = False  # the target is text, even if it reads as a number
 
     def __post_init__(self) -> None:
         if twice := repeated(column.name for column in self.inputs):
-            raise InvalidData(f"names of columns must differ; {listed(twice)} is there more than once. Rename it.")
+            raise InvalidData(f"names of columns must differ; {listed(twice)} occurs more than once. Rename it.")
 
     @classmethod
     def numbers(cls, names: Iterable[str], target: str | None = None, text_target: bool = False) -> Schema:
-        """Return the schema of inputs that are all numbers."""
+        """Return a schema whose inputs are all numbers."""
         return cls(tuple(Column(name) for name in names), target, text_target)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns that are handed out, those of a category's levels among them."""
+        """The names of the columns of inputs, with one column for each level of a category."""
         return tuple(name for column in self.inputs for name in column.names)
 
     @property
     def width(self) -> int:
-        """The number of columns that are handed out."""
+        """The number of columns of inputs."""
         return len(self.names)
 
     @property
@@ -84,13 +84,13 @@ class Schema:
         return all(column.levels is None for column in self.inputs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the schema as JSON can represent it."""
         inputs = [column.to_json() for column in self.inputs]
         return {"inputs": inputs, "target": self.target, "text_target": self.text_target}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Schema:
-        """Return the schema that ``to_json`` described."""
+        """Return the schema from the result of ``to_json``."""
         try:
             inputs = tuple(Column.from_json(column) for column in document["inputs"])
             return cls(inputs, document["target"], bool(document["text_target"]))
@@ -102,17 +102,17 @@ class Schema:
 
 
 def unnamed(width: int) -> tuple[str, ...]:
-    """Return names for columns that have none: x0, x1, ..."""
+    """Return the names x0, x1, ... for columns without names."""
     return tuple(f"x{j}" for j in range(width))
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """Return the names that are there more than once."""
+    """Return the names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names for a message, the first few of many."""
+    """Return names as text for a message; of many only the first MAX_LISTED."""
     every = [repr(name) for name in names]
-    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
-    return ", ".join(every[:SHOWN]) + more
+    more = f" and {len(every) - MAX_LISTED} more" if len(every) > MAX_LISTED else ""
+    return ", ".join(every[:MAX_LISTED]) + more

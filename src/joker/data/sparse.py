@@ -1,4 +1,4 @@
-"""Rows that are mostly zeros, kept as their other entries."""
+"""Sparse rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from joker.data.rows import Rows
 from joker.data.validation import check_floating, refuse_value
 from joker.errors import InvalidData
 
-ENTRY_BYTES = 40  # five numbers of 64 bits: the most that handing out holds for an entry, beside its value
+ENTRY_BYTES = 40  # of temporary memory for each entry that is read, without its value: five numbers of 64 bits
 
 
 @dataclass(frozen=True, eq=False)
 class SparseRows(Rows):
-    """Rows in compressed form (CSR): row i has the entries ``starts[i]`` to ``starts[i + 1]``.
+    """Rows of a CSR matrix: row i has the entries ``starts[i]`` to ``starts[i + 1]``.
 
-    Build it with :func:`sparse_rows`, which sees to it that no entry is there twice.
+    Build it with :func:`sparse_rows`, which checks the values and sums entries at the same place.
     """
 
     starts: Tensor  # (n + 1,), int64
@@ -41,9 +41,8 @@ class SparseRows(Rows):
 
     @cached_property
     def row_bytes(self) -> int:
-        """The bytes of a dense row, and what placing the entries of the fullest row takes."""
-        most = int(self.starts.diff().max()) if len(self) else 0
-        return self.inputs * self.dtype.itemsize + (most + 1) * (ENTRY_BYTES + self.dtype.itemsize)
+        """The bytes of a dense row, and the temporary memory for the entries of the row that has most."""
+        return dense_row_bytes(self.inputs, int(self.starts.diff().max()) if len(self) else 0, self.dtype.itemsize)
 
     def take(
         self,
@@ -64,11 +63,7 @@ class SparseRows(Rows):
         return self._dense(starts.diff(), self.columns[entries], self.values[entries])
 
     def check(self, what: str) -> None:
-        bad = (~self.values.isfinite()).nonzero()
-        if len(bad):
-            entry = int(bad[0])
-            row = int(torch.searchsorted(self.starts, entry, right=True)) - 1
-            refuse_value(what, float(self.values[entry]), [row, int(self.columns[entry])])
+        """Do nothing: :func:`sparse_rows` has checked the values."""
 
     def _dense(
         self,
@@ -76,11 +71,16 @@ class SparseRows(Rows):
         columns: Tensor,  # (entries,)
         values: Tensor,  # (entries,)
     ) -> Tensor:  # (b, d)
-        """Return rows with so many entries each, in these columns and with these values."""
+        """Return dense rows with ``counts`` entries each, in these columns and with these values."""
         begin = torch.arange(0, len(counts) * self.inputs, self.inputs, device=self.device)
         place = torch.repeat_interleave(begin, counts).add_(columns)
         dense = torch.zeros(len(counts) * self.inputs, dtype=self.dtype, device=self.device)
         return dense.scatter_(0, place, values).view(len(counts), self.inputs)
+
+
+def dense_row_bytes(inputs: int, most_entries: int, itemsize: int) -> int:
+    """Return the bytes of a dense row, and the temporary memory for the entries of the row that has most."""
+    return inputs * itemsize + (most_entries + 1) * (ENTRY_BYTES + itemsize)
 
 
 def sparse_rows(
@@ -90,39 +90,44 @@ def sparse_rows(
     inputs: int,
     what: str = "X",
 ) -> SparseRows:
-    """Return the rows of a CSR matrix once its parts fit together; an entry given several times is their sum.
+    """Return the rows of a CSR matrix, checked; entries at the same place are summed.
 
     Parameters
     ----------
     starts : Tensor
-        Where the entries of each row begin, and where those of the last one end.
+        The first entry of each row, and the end of the last row.
     columns, values : Tensor
         The column and the value of each entry, in any order within a row.
     inputs : int
         The number of inputs d.
     what : str
-        How messages call the matrix.
+        The name of the matrix in messages.
     """
     check_floating(values, what)
     starts = starts.detach().to(values.device, torch.int64)
     columns, values = columns.detach().to(values.device), values.detach()
     _check_parts(starts, columns, values, inputs, what)
-    entries = int(starts[-1])  # SciPy's arrays may be longer than what is used of them
+    entries = int(starts[-1])  # arrays of SciPy may be longer than the entries that are used
     columns, values = columns[:entries], values[:entries]
     places = _places(starts, columns, inputs)
-    if bool((places[1:] > places[:-1]).all()):
-        return SparseRows(starts, columns, values, inputs)
-    return SparseRows(*_merge(places, values, len(starts) - 1, inputs), inputs)
+    if not bool((places[1:] > places[:-1]).all()):
+        starts, columns, values = _merge(places, values, len(starts) - 1, inputs)
+    bad = (~values.isfinite()).nonzero()
+    if len(bad):
+        entry = int(bad[0])
+        row = int(torch.searchsorted(starts, entry, right=True)) - 1
+        refuse_value(what, float(values[entry]), [row, int(columns[entry])])
+    return SparseRows(starts, columns, values, inputs)
 
 
 def _places(starts: Tensor, columns: Tensor, inputs: int) -> Tensor:  # (entries,)
-    """Where each entry would be in the dense matrix, counted row after row."""
+    """Return the position of each entry in the dense matrix, counted row by row."""
     begin = torch.arange(len(starts) - 1, device=starts.device) * inputs
     return torch.repeat_interleave(begin, starts.diff()).add_(columns)
 
 
 def _merge(places: Tensor, values: Tensor, n: int, inputs: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return starts, columns and values of the entries in order, those at one place summed."""
+    """Return starts, columns and values of the sorted entries, with entries at the same place summed."""
     places, entry = torch.unique(places, return_inverse=True)
     sums = values.new_zeros(len(places)).index_add_(0, entry, values)
     ends = torch.bincount(places // inputs, minlength=n).cumsum(0)
@@ -130,7 +135,7 @@ def _merge(places: Tensor, values: Tensor, n: int, inputs: int) -> tuple[Tensor,
 
 
 def _check_parts(starts: Tensor, columns: Tensor, values: Tensor, inputs: int, what: str) -> None:
-    """Refuse parts that are not those of a CSR matrix: reading them would go astray."""
+    """Raise InvalidData for arrays that are not a CSR matrix, which could be read out of bounds."""
     flat = starts.dim() == columns.dim() == values.dim() == 1
     if not flat or len(starts) < 1 or int(starts[0]) != 0 or bool((starts.diff() < 0).any()):
         found = "starts that do not rise from 0"

@@ -1,4 +1,4 @@
-"""What each row is to be fitted to, how much it counts, and how strongly each column is penalised."""
+"""Targets and weights of the rows, and the penalty λ of each column."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from joker.errors import InvalidData, InvalidParameter
 class Targets:
     """Targets, weights and penalties of t columns over n rows.
 
-    Whatever all columns share is stored once, with a width of 1.
+    Targets or weights that all columns share are stored as one column.
     """
 
-    y: Tensor  # (n, 1) or (n, t): in the type of lam, or int8 where they are signs
+    y: Tensor  # (n, 1) or (n, t), in the type of lam; signs may be int8
     lam: Tensor  # (1,) or (t,)
     weights: Tensor | None = None  # (n, 1) or (n, t)
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return self.y.shape[0]
 
     @property
     def t(self) -> int:
-        """Columns."""
+        """The number of columns."""
         width = 1 if self.weights is None else self.weights.shape[1]
         return max(self.y.shape[1], self.lam.shape[0], width)
 
     def take(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """Targets and factors c = w / λ of some rows, in the type of λ; columns that agree come as one."""
+        """Return the targets and the factors c = w / λ of some rows in the type of λ; shared columns are one column."""
         y = _some(self.y, rows).to(self.lam.dtype)
         if self.weights is None:
             return y, (1 / self.lam).expand(len(y), -1)
@@ -43,7 +43,7 @@ class Targets:
 
 
 def _some(values: Tensor, rows: Tensor | slice) -> Tensor:
-    """Return some rows; on a card ``index_select`` is the fastest way for a single column."""
+    """Return some rows; ``index_select`` is fastest for a single column on a GPU."""
     return values[rows] if isinstance(rows, slice) else values.index_select(0, rows)
 
 
@@ -53,10 +53,10 @@ def make_targets(
     weights: Tensor | None = None,  # (n,) or (n, t)
     dtype: torch.dtype | None = None,
 ) -> Targets:
-    """Check targets, λ and weights and line up their columns.
+    """Check targets, λ and weights, and return them with matching columns.
 
-    All are to be computed with in ``dtype``, by default that of y. Targets in int8, such as the signs −1 and 1 of
-    many classes, stay so and are cast as they are used.
+    They are converted to ``dtype``, by default the type of y. Targets in int8, such as the signs −1 and 1 of many
+    classes, are stored as int8 and converted when they are used.
     """
     check_tensor(y, "y")
     if y.dtype != torch.int8:
@@ -72,7 +72,7 @@ def make_targets(
     if len(widths) > 1:
         raise InvalidData(
             f"y, lam and the weights must have one column or the same number of columns; got {sorted(widths)}. "
-            "Give each λ and each weight vector a column of its own, or one for all."
+            "Give one column, or one for each λ."
         )
     if targets.weights is not None and not bool((targets.weights.max() / targets.lam.min()).isfinite()):
         raise InvalidData(
@@ -85,7 +85,7 @@ def make_targets(
 def _penalties(lam: float | Sequence[float] | Tensor, like: Tensor) -> Tensor:
     try:
         values = torch.as_tensor(lam, dtype=torch.float64).detach().reshape(-1).to(like)
-    except (TypeError, ValueError, RuntimeError):  # no number, or not numbers all through
+    except (TypeError, ValueError, RuntimeError):  # not a number, or a sequence with other entries
         values = like.new_zeros(1)
     usable = (values > 0) & values.isfinite() & (1 / values).isfinite()
     if len(values) == 0 or not bool(usable.all()):

@@ -1,4 +1,4 @@
-"""Checking tensors at the border: dense, floating-point, finite."""
+"""Checks of tensors that a user gives: dense, floating-point, finite."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from joker.runtime import chunks
 
 
 def check_tensor(x: object, what: str) -> None:
-    """Refuse what is not a dense tensor."""
+    """Raise InvalidData if ``x`` is not a dense tensor."""
     if not isinstance(x, Tensor):
         raise InvalidData(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor({what}).")
     if x.layout != torch.strided:
         kind = str(x.layout).removeprefix("torch.")
-        raise InvalidData(f"{what} must be a dense tensor; got one of layout {kind}. Use {what}.to_dense().")
+        raise InvalidData(f"{what} must be a dense tensor; got layout {kind}. Use {what}.to_dense().")
 
 
 def check_floating(x: Tensor, what: str) -> None:
-    """Refuse what is neither float32 nor float64."""
+    """Raise InvalidData if ``x`` is neither float32 nor float64."""
     if x.dtype not in (torch.float32, torch.float64):
         kind = str(x.dtype).removeprefix("torch.")
         raise InvalidData(
@@ -29,7 +29,7 @@ def check_floating(x: Tensor, what: str) -> None:
 
 
 def check_finite(x: Tensor, what: str, first: int = 0) -> None:
-    """Refuse NaN and infinite values, naming the first; rows are counted from ``first``."""
+    """Raise InvalidData for the first NaN or infinite value; rows are counted from ``first``."""
     for rows in chunks(len(x), x[:1].numel()):
         bad = ~x[rows].isfinite()
         if bool(bad.any()):
@@ -39,7 +39,7 @@ def check_finite(x: Tensor, what: str, first: int = 0) -> None:
 
 
 def refuse_value(what: str, value: float, place: list[int]) -> None:
-    """Raise the error for a value that is not finite, at a row and perhaps a column."""
+    """Raise InvalidData for a value that is not finite; ``place`` is its row, or its row and column."""
     where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
     raise InvalidData(
         f"{what} must be finite; found {value} at {where}. Remove or impute such values, "

@@ -11,6 +11,7 @@ from joker.estimators.regression import (
     KernelRidge,
     KernelSVR,
 )
+from joker.runtime.moved import moved
 
 __all__ = [
     "ConvergenceDisplay",
@@ -26,3 +27,5 @@ __all__ = [
     "PathDisplay",
     "load",
 ]
+
+__getattr__ = moved(__name__, "joker.tuning", "Tuned", "tune")  # for one release

@@ -1,4 +1,4 @@
-"""What every estimator shares: its settings, and the way from arrays to a machine and back."""
+"""The base class of all estimators: their parameters, the fit of arrays and the predictions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import copy
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,32 +18,41 @@ from torch import Tensor
 
 from joker import kernels
 from joker.callbacks import Callback, Result, Run, descend
-from joker.data import Rows, Scaling, Store
+from joker.data import Rows, Scaling, Store, make_targets
+from joker.data.array_rows import (
+    INPUT_DTYPES,
+    as_array,
+    copied_bytes,
+    device_of,
+    input_statistics,
+    rows_of,
+    stored_type,
+)
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import resolve
-from joker.estimators.budget import Fit, Sizes, plan_of_predict, plan_without_fit
+from joker.estimators.check_settings import check_settings
 from joker.estimators.html_repr import NotebookView
-from joker.estimators.input_bandwidths import scaling_by, widths_of
-from joker.estimators.inputs import INPUT_DTYPES, as_array, copied_bytes, figures_of, rows_of
+from joker.estimators.input_bandwidths import bandwidth_of_inputs, scaling_by
 from joker.estimators.lambda_path import Path
-from joker.estimators.scoring import Judge, Scorer, scorer_of
-from joker.estimators.sklearn_callbacks import CallbackSupportMixin, Relay
+from joker.estimators.model_document import save
+from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
+from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
 from joker.estimators.store_inputs import check_stored, is_stored
-from joker.estimators.training_set import Sample
-from joker.estimators.warm_start import Marks, Warm, seed_of
-from joker.estimators.watchers import watchers
+from joker.estimators.training_set import LabelledRows, Sample
+from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.planning import Plan
-from joker.prepare import Training, prepare
+from joker.planning import FitSpec, Plan
+from joker.planning.estimator_plan import plan_estimator_fit, plan_estimator_predict
+from joker.prepare import Training, build
 from joker.runtime import chunks, release_memory
-from joker.solvers import Settings
+from joker.solvers import Problem
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
-    """The settings and the fit that regressors and classifiers share."""
+    """The parameters and the fit that regressors and classifiers share."""
 
     lam: float | Sequence[float] = 1.0
     kernel: str | Kernel = "gaussian"
@@ -69,12 +78,17 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
+    _task: ClassVar[str]  # of the loss
+    _other_estimator: ClassVar[str]  # the class for the other task
+    _targets_of: ClassVar[Any]  # a function: the targets of X and y, where X may be a store
+    _predicted: Predicted | None = field(default=None, init=False)  # set only in the copy that a scorer is given
+
     @property
     def dual_coef_(self) -> NDArray[Any]:
         """α, one weight for each training row."""
         check_is_fitted(self)
         if not isinstance(self._machine, ExactMachine):
-            raise AttributeError("dual_coef_ is there with the kernel itself (n_features=None); see coef_.")
+            raise AttributeError("dual_coef_ exists with the kernel itself (n_features=None) only; see coef_.")
         return self._shaped(self._machine.alpha.cpu().numpy())
 
     @property
@@ -82,183 +96,235 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """θ, one weight for each feature."""
         check_is_fitted(self)
         if not isinstance(self._machine, FeatureMachine):
-            raise AttributeError("coef_ is there with features (n_features an int); see dual_coef_.")
+            raise AttributeError("coef_ exists with features (n_features an int) only; see dual_coef_.")
         theta = self._machine.theta[:-1] if self._constant else self._machine.theta
         return self._shaped(theta.cpu().numpy()).T
 
     def save(self, path: str | os.PathLike[str], *, store_features: bool = False) -> None:
         """Write the fitted estimator to one file, which `joker.load` reads.
 
-        The file is safetensors with a JSON document, holds no code, and is there either whole or not at all;
-        one of that name is replaced. Functions, ``callbacks`` and the state of a warm start are not kept.
+        The file is safetensors with a JSON document and holds no code. It is written in one step, and replaces a
+        file of that name. Functions, ``callbacks`` and the state of a warm start are not saved.
 
         Parameters
         ----------
         path : str or PathLike
-            Where to, in a folder that exists.
+            The file, in a folder that exists.
         store_features : bool
-            Whether to keep random features themselves. By default a file keeps the seed that gives them
+            Whether to save the random features themselves. By default a file has the seed that gives them
             exactly, and is small; a release of torch with another random number generator could not read it.
         """
-        from joker.estimators import persistence
+        save(self, path, store_features=store_features)
 
-        persistence.save(self, path, store_features=store_features)
+    def check_settings(self, n_inputs: int | None = None) -> None:
+        """Raise the error that ``fit`` raises for a parameter that cannot be used, without any data.
+
+        ``fit`` calls this first. What depends on the targets is checked later, such as the classes in ``class_weight``.
+
+        Parameters
+        ----------
+        n_inputs : int, optional
+            The number of inputs d. With it, the ``bandwidth`` of each input and ``n_features`` of the linear kernel
+            are checked too.
+        """
+        task = self._loss().frame.task
+        if task != self._task:
+            raise InvalidParameter(
+                f"loss must be one for {self._task}; got {self.loss!r}, which is for {task}. "
+                f"Use {self._other_estimator}."
+            )
+        check_settings(self, n_inputs)
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Fit every column of the targets and every λ in one pass.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
+            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on disk.
+        y : array of shape (n,), or (n, outputs) for a regressor
+            Classes, as numbers or strings, or numbers to predict. Several outputs share one λ; more than two classes
+            have one column each, against the rest. A class whose rows all have weight 0 is still a class. A row
+            store has its own targets.
+        sample_weight : array of shape (n,), optional
+            The weight of each row: 2 is the row twice, 0 leaves it out.
+        eval_set : pair (X, y) or row store, optional
+            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or with
+            ``early_stopping``.
+        """
+        self.check_settings()
+        held = None if eval_set is None else (*check_pair(eval_set, self._targets_of), None)
+        return self._fit((X, self._targets_of(X, y), sample_weight), held, hold_out=True)
+
+    @with_callbacks
+    def fit_sample(self, train: LabelledRows, held: LabelledRows | None = None) -> Self:
+        """Fit on the rows ``train``, and score on the rows ``held``; no row of ``train`` is held out.
+
+        Without ``held`` there are no scores. A sequence for ``lam`` then keeps a model for each λ in ``path_``, with
+        scores that are NaN, and the estimator is the model of the largest λ. `joker.tune` fits its trials this way.
+
+        Parameters
+        ----------
+        train, held : tuple (X, y, sample_weight)
+            Rows, targets and weights as for ``fit``. The weights may be None.
+        """
+        self.check_settings()
+        return self._fit(train, held, hold_out=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        """Check, encode and fit rows; with ``hold_out``, rows of ``train`` are held out where a score needs them."""
+        raise NotImplementedError
+
     def _loss(self) -> Loss:
-        """The loss that the parameters name."""
+        """Return the loss of the parameters."""
         raise NotImplementedError
 
     def _loss_of_columns(self, repeats: int, place: torch.device) -> Loss:
-        """The loss of all columns, which are those of one λ, ``repeats`` times."""
+        """Return the loss of all columns: those of one λ, ``repeats`` times."""
         return self._loss()
 
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
-        """The (n, t) columns in the shape that a user expects."""
+        """Return (n, t) columns in the shape that a user expects."""
         return columns
 
     def _centre(self, sample: Sample) -> NDArray[np.float64]:  # (t,)
-        """What the targets are moved by before the fit and the predictions after it."""
+        """Return what is subtracted from the targets before the fit and added to the predictions after it."""
         return np.zeros(sample.y.shape[1])
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
-        """Checked rows, targets and weights as a fitted estimator codes and weighs them."""
+        """Return checked rows, targets and weights as a fitted estimator encodes and weights them."""
         raise NotImplementedError
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
-        """The targets as a user gave them."""
+        """Return encoded targets as the user passed them."""
         raise NotImplementedError
 
     def _remember(self, X: Any) -> None:
-        """Keep the names of the columns of a store: rows of others are refused."""
+        """Store the column names of a row store: predictions check them."""
         if isinstance(X, Store):
             self.schema_ = X.schema
 
-    def _checked_loss(self, task: str, elsewhere: str) -> Loss:
-        loss = self._loss()
-        if loss.frame.task != task:
-            raise InvalidParameter(
-                f"loss must be one for {task}; got {self.loss!r}, which is for {loss.frame.task}. Use {elsewhere}."
-            )
-        return loss
-
     def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        """Check arrays, sparse matrices, frames or tensors as scikit-learn does, and rows of stores likewise."""
+        """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
         if is_stored(X):
             return check_stored(self, X, y, **checks)
         return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
-    def _solve(self, sample: Sample, held: Sample | None, strata: NDArray[Any] | None, place: torch.device) -> None:
+    def _solve(
+        self,
+        sample: Sample,
+        held: Sample | None,
+        strata: NDArray[Any] | None,
+        place: torch.device,
+        *,
+        hold_out: bool,
+    ) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
         before = self._forget()
         lams = resolve.penalties(self.lam)
         scorer = scorer_of(self.early_stopping)
-        callbacks = watchers(self.callbacks, self.verbose, self.early_stopping)
-        seed, given = seed_of(self.random_state, before), len(sample.y)
-        if held is None and (np.ndim(self.lam) or any(callback.needs_score for callback in callbacks)):
+        callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
+        seed = seed_of(self.random_state, before)
+        if hold_out and held is None and resolve.needs_held_out_rows(self.lam, callbacks):
             sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
         self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
         self._measure(sample)
-        sizes = Sizes.of(sample, given, held is not None, 0 if strata is None else self.classes_.itemsize)
-        self.plan_ = Fit(self, sizes, lams, place, callbacks, self._scaling).plan()
-        training = self._training(sample, lams, seed, place)
-        self.__dict__.setdefault("bandwidth_", training.kernel.bandwidth)
-        marks = Marks.of(sample, lams, training) if self.warm_start else None
-        if before and marks:
-            before.lead(training, marks)
-        judge = None if held is None else Judge(self, held, lams, scorer)
+        keeps_path = held is not None or np.ndim(self.lam) > 0
+        spec, self.plan_ = self._specify(sample, len(lams), place, seed, self._scaling, keeps_path, callbacks)
+        training = self._training(spec, sample, lams)
+        if not hasattr(self, "bandwidth_"):
+            self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
+        hashes = ProblemHashes.of(sample, lams, training) if self.warm_start else None
+        if before and hashes:
+            before.continue_in(training, hashes)
+        judge = None if held is None else HeldOutScorer(self, held, lams, scorer)
         self._descend(training, sample, lams, judge, callbacks)
-        if marks:
-            self._warm = Warm(seed, marks, training.descent.state_dict())
+        if hashes:
+            self._warm = WarmStart(seed, hashes, training.descent.state_dict())
         del training, judge
-        release_memory(torch.device("cpu"))  # else the C library keeps most of it for later
+        release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
 
     def _descend(
-        self, training: Training, sample: Sample, lams: list[float], judge: Judge | None, callbacks: list[Callback]
+        self,
+        training: Training,
+        sample: Sample,
+        lams: list[float],
+        judge: HeldOutScorer | None,
+        callbacks: list[Callback],
     ) -> None:
-        """Run a training while it is watched, and become what comes out of it."""
-        relay = Relay(self, sample)
+        """Run a training with its callbacks, and take the attributes of the fitted model."""
+        relay = SklearnCallbackRelay(self, sample)
 
         def fitted(result: Result) -> KernelEstimator:
             return relay.bare(self)._choose(result, lams, sample.y.shape[1])
 
         run = Run(training, title=type(self).__name__, judge=judge, model=fitted)
-        self.__dict__.update(vars(fitted(descend(run, [*callbacks, relay]))))
+        for name, value in vars(fitted(descend(run, [*callbacks, relay]))).items():
+            setattr(self, name, value)
         relay.close()
 
-    def _forget(self) -> Warm | None:
-        """Leave an earlier fit behind; return where it ended, if this one is to go on from there."""
-        for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_"):
-            self.__dict__.pop(name, None)
-        before = self.__dict__.pop("_warm", None)
+    def _forget(self) -> WarmStart | None:
+        """Remove what an earlier fit has stored; return its end, if this fit is to continue from it."""
+        before = getattr(self, "_warm", None)
+        for name in ("path_", "mean_", "scale_", "bandwidth_", "schema_", "_predicted", "_warm"):
+            if name in vars(self):
+                delattr(self, name)
         return before if resolve.flag("warm_start", self.warm_start) else None
 
     def _choose(self, result: Result, lams: list[float], t: int) -> Self:
-        """Become the model of the best λ; keep them all where rows were held out."""
+        """Take the attributes of the best λ; store the model of every λ where there are scores or several λ."""
         self.stop_reason_ = result.reason
-        if not result.record.scores:
+        if not result.record.scores and not np.ndim(self.lam):
             return self._become(result, lams, 0, t)
         models = tuple(copy.copy(self)._become(result, lams, i, t) for i in range(len(lams)))
-        path = Path(np.array(lams), np.array(result.record.scores), models)
+        path = Path(np.array(lams), np.array(result.record.scores or [math.nan] * len(lams)), models)
         self._become(result, lams, path.best, t)
         self.path_ = path
         return self
 
-    def _training(self, sample: Sample, lams: list[float], seed: int, place: torch.device) -> Training:
-        """Lay out the problem; its columns are those of the first λ, of the second, and so on."""
-        (n, d), t, plan = sample.x.shape, sample.y.shape[1], self.plan_
-        _, mixed = resolve.precision(self.precision, self.dtype, plan.block_size >= n, place)
-        kernel = kernels.get(self.kernel)
-        m = resolve.n_features(self.n_features, self.features, kernel, n, d)
+    def _specify(self, sample: Sample, n_lams: int, device: torch.device, *rest: Any) -> tuple[FitSpec, Plan]:
+        """Return the decisions of a fit within ``memory``, and the plan of what it holds."""
+        specs = resolve.fit_specs(self, sample.x, sample.y.shape[1], n_lams, device, *rest)
+        return plan_estimator_fit(specs, sample, resolve.budget(self.memory), resolve.memory(self.memory, device))
+
+    def _training(self, spec: FitSpec, sample: Sample, lams: list[float]) -> Training:
+        """Build the problem; its columns are those of the first λ, of the second, and so on."""
         # The kernel itself needs a copy: the machine keeps it, and the user may change the array.
-        x = rows_of(sample.x, plan.dtype, place, copy=m is None, scaling=self._scaling, host=plan.host)
+        exact, kernel = spec.n_features is None, spec.kernel
+        x = rows_of(sample.x, spec.dtype, spec.device, copy=exact, scaling=spec.scaling, host=spec.rows_on_host)
+        if stored_type(sample.x).itemsize > spec.dtype.itemsize:
+            x.check("X")  # a finite float64 may be infinite in float32
         w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
-        return prepare(
-            x,
-            self._columns(sample.y, len(lams), x),
-            loss=self._loss_of_columns(len(lams), place),
-            lam=np.repeat(lams, t).tolist(),
-            weights=w,
-            kernel=kernel,
-            bandwidth=resolve.sigma(self.bandwidth, self.kernel, kernel, x, w, seed),
-            n_features=m,
-            features=self.features,
-            intercept=self._constant,
-            memory=plan.scratch,
-            mixed=mixed,
-            settings=Settings(
-                block_size=plan.block_size,
-                max_epochs=self.max_epochs,
-                tol=self.tol,
-                max_time=self.max_time,
-                averaging=self.averaging,
-                momentum=self.momentum,
-                seed=seed,
-            ),
-        )
+        sigma = resolve.sigma(self.bandwidth, self.kernel, kernel, x, w, spec.settings.seed)
+        y = self._columns(sample.y, spec.n_lams, x)
+        targets = make_targets(y, np.repeat(lams, spec.targets).tolist(), w, x.dtype)
+        problem = Problem(self._loss_of_columns(spec.n_lams, spec.device), targets)
+        return build(replace(spec, kernel=kernel.with_bandwidth(sigma)), x, problem, self.plan_.scratch)
 
     @property
     def _scaling(self) -> Scaling | None:
-        """What inputs are moved and divided by, where they are."""
+        """What inputs are shifted and divided by; None where they are used as they are."""
         mean, deviation, bandwidth = (getattr(self, name, None) for name in ("mean_", "scale_", "bandwidth_"))
         return scaling_by(mean, deviation, bandwidth)
 
     def _measure(self, sample: Sample) -> None:
-        """Take the figures of the rows to train on, in one pass, and bandwidths that are given for each input."""
-        widths = widths_of(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
-        if widths is not None:
-            self.bandwidth_ = widths
+        """Compute the statistics of the training rows in one pass, and check the bandwidth of each input."""
+        bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
+        if bandwidths is not None:
+            self.bandwidth_ = bandwidths
         if resolve.flag("standardize", self.standardize):
-            found = figures_of(sample.x, sample.w)
-            self.mean_, self.scale_ = found.mean.numpy(), found.deviation.numpy()
+            statistics = input_statistics(sample.x, sample.w)
+            self.mean_, self.scale_ = statistics.mean.numpy(), statistics.deviation.numpy()
 
     def _columns(self, y: NDArray[Any], repeats: int, like: Tensor | Rows) -> Tensor:
-        """The targets of all columns, or the one column that all share; signs stay in int8."""
+        """Return the targets of all columns, or the one column that all share; signs stay in int8."""
         if y.dtype == np.int8:
             columns = torch.from_numpy(y).to(like.device)
         else:
@@ -269,7 +335,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
     def _become(self, result: Result, lams: list[float], i: int, t: int) -> Self:
-        """Become the model of the i-th λ, of the t columns that belong to it, with its history."""
+        """Take the attributes of the i-th λ, with its t columns and its history."""
         columns = slice(i * t, (i + 1) * t)
         self.history_ = [r.entry(columns, r.scores[i] if r.scores else None) for r in result.records]
         self.history_[0]["plan"] = self.plan_.facts
@@ -278,7 +344,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         return self._take(result.machine, lams, i, t)
 
     def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self:
-        """Predict with the t columns of a machine that belong to the i-th λ."""
+        """Predict with the t columns of the i-th λ of a machine."""
         self._machine = machine.columns(i * t, (i + 1) * t)
         self.lam_ = lams[i]
         constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
@@ -289,38 +355,57 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Return what a fit to X and y would hold in memory, without fitting; ``print`` shows it as a table.
 
         Without targets one column is planned for, two classes or one output. Where no fit keeps ``memory``,
-        BudgetTooSmall names the smallest that will do.
+        BudgetTooSmall names the smallest sufficient budget.
         """
-        return plan_without_fit(self, X, y)
+        lams, device = resolve.penalties(self.lam), device_of(X, self.device)
+        callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
+        x = copy.copy(self)._check_rows(X)
+        scored = resolve.needs_held_out_rows(self.lam, callbacks)
+        share = resolve.fraction(self.validation_fraction) if scored else 0.0
+        targets, label_bytes = self._blank_targets(X.y if y is None and isinstance(X, Store) else y, device)
+        sample = Sample.blank(x, targets, share, copied_bytes(X, x), label_bytes)
+        bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), x.shape[1])
+        ones = np.ones(x.shape[1]) if resolve.flag("standardize", self.standardize) else None
+        scaling = scaling_by(ones, ones, bandwidths)
+        return self._specify(sample, len(lams), device, 0, scaling, scored, callbacks)[1]
+
+    def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:  # (1, t)
+        """Return a row of targets as y would be encoded, or one column, and the bytes of a class label."""
+        raise NotImplementedError
 
     def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
         return machine.predict(self._rows(x, machine), resolve.memory(self.memory, machine.constant.device))
 
     def _rows(self, x: Any, machine: Machine, host: bool = False) -> Rows:
-        """Checked rows as the machine takes them."""
+        """Return checked rows as the machine reads them."""
         return rows_of(x, machine.dtype, machine.constant.device, copy=False, scaling=self._scaling, host=host)
 
     def _decide(self, X: Any) -> NDArray[Any]:  # (n, t)
-        """The prediction function of each column, for rows as a user gives them."""
+        """Return the prediction function of each column, of rows as a user passes them."""
         return self._results(X, lambda f: f)
 
     def _results(self, X: Any, decode: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-        """What ``decode`` makes of the prediction function, (n, t), of rows as a user gives them: tile by tile."""
+        """Return ``decode`` of the prediction function, (n, t), of rows as a user passes them, tile by tile."""
         check_is_fitted(self)
+        if self._predicted is not None and self._predicted.rows is X:
+            return decode(self._predicted.values.copy())
         x = self._check_rows(X, reset=False)
         machine = self._machine
         one = decode(np.zeros((1, len(machine.constant)), dtype=str(machine.dtype).removeprefix("torch.")))
-        plan = plan_of_predict(self, machine, x, one, copied_bytes(X, x))
-        found = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
+        budget, scratch = resolve.budget(self.memory), resolve.memory(self.memory, machine.constant.device)
+        plan = plan_estimator_predict(
+            machine, x, one, copied=copied_bytes(X, x), scaling=self._scaling, budget=budget, scratch=scratch
+        )
+        result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
         for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
             f = part.cpu().numpy()
             f += self._offset
-            found[tile] = decode(f)
-        return found
+            result[tile] = decode(f)
+        return result
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """The weights of n rows, where there are any."""
+    """Return the checked weights of n rows; None where there are none."""
     if sample_weight is None:
         return None
     given = as_array(sample_weight)
@@ -335,7 +420,7 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
 
 
 def check_pair(eval_set: Any, targets_of: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """The rows and targets of ``eval_set``; a store has both."""
+    """Return the rows and targets of ``eval_set``; a row store has both."""
     alone = eval_set[0] if isinstance(eval_set, tuple | list) and len(eval_set) == 1 else eval_set
     if isinstance(alone, Store):
         return alone, targets_of(alone, None)

@@ -16,13 +16,12 @@ from sklearn.utils.validation import column_or_1d
 
 from joker import losses
 from joker.data import Labels, Store
+from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.estimators.base import KernelEstimator, check_pair, check_weights
-from joker.estimators.inputs import copied_bytes, place_of
+from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.shared_docstring import documented
-from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import classes_of
-from joker.estimators.training_set import Sample
+from joker.estimators.training_set import LabelledRows, Sample
 from joker.losses import Loss
 from joker.runtime import chunks
 
@@ -41,39 +40,29 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     class_weight: ClassWeight = None
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        """Fit the machine: one column for two classes, else one for each class against the rest.
+    _task, _other_estimator, _targets_of = "classification", "KernelRegressor", staticmethod(classes_of)
 
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
-            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on the disk.
-        y : array of shape (n,)
-            Classes, as numbers or strings. A class whose rows all have weight 0 is still a class. A row store
-            brings its own.
-        sample_weight : array of shape (n,), optional
-            How much each row counts; 2 is the row twice, 0 leaves it out.
-        eval_set : pair (X, y) or row store, optional
-            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
-            stop early.
-        """
-        self._checked_loss("classification", "KernelRegressor")
-        place = place_of(X, self.device)
-        x, y = self._check_rows(X, check_labels(classes_of(X, y)))
-        codes = self._meet(y)
+    def check_settings(self, n_inputs: int | None = None) -> None:
+        check_class_weight(self.class_weight)
+        super().check_settings(n_inputs)
+
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        X, y, sample_weight = train
+        device = device_of(X, self.device)
+        x, y = self._check_rows(X, check_labels(y))
+        codes = self._learn_classes(y)
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
-        held = None
-        if eval_set is not None:
-            Xv, yv = check_pair(eval_set, classes_of)
-            Xv, yv = self._check_rows(Xv, check_labels(yv), reset=False)
-            held = Sample(Xv, self._signs(self._codes(yv)))
-        self._solve(Sample(x, self._signs(codes), w, copied_bytes(X, x)), held, codes, place)
+        scored = None
+        if held is not None:
+            Xv, yv = self._check_rows(held[0], check_labels(held[1]), reset=False)
+            scored = Sample(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
+        sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
+        self._solve(sample, scored, codes, device, hold_out=hold_out)
         self._remember(X)
         return self
 
-    def _meet(self, y: NDArray[Any] | Labels) -> NDArray[Any]:  # (n,)
-        """Learn the classes; return which of them each row is of."""
+    def _learn_classes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:  # (n,)
+        """Store the classes; return the index of the class of each row."""
         if isinstance(y, Labels):
             self.classes_ = y.classes
             return y.codes
@@ -84,7 +73,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return codes_of(y, self.classes_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy on rows; y may be left out where X is a row store."""
+        """Return the accuracy on rows; y may be omitted where X is a row store."""
         return float(super().score(X, X.y if y is None and isinstance(X, Store) else y, sample_weight))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -93,7 +82,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return f[:, 0] if len(self.classes_) == 2 else f
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X: that with the largest decision function."""
+        """Return the class of each row of X: the one with the largest decision function."""
         return self._results(X, self._classes_of)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -102,7 +91,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return self._results(X, _probabilities)
 
     def _signs(self, codes: NDArray[Any]) -> NDArray[np.int8]:  # (n, t)
-        """1 for the class of a column and −1 for the others."""
+        """Return 1 for the class of a column and −1 for the others."""
         classes = np.arange(len(self.classes_))
         columns = classes[1:] if len(classes) == 2 else classes
         return np.where(codes[:, None] == columns, np.int8(1), np.int8(-1))
@@ -111,20 +100,24 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         codes = self._codes(y)
         return Sample(X, self._signs(codes), weigh(self.class_weight, self.classes_, codes, w))
 
+    def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
+        classes = np.zeros(2) if y is None else np.unique(np.asarray(as_array(y)))
+        return np.ones((1, 1 if len(classes) <= 2 else len(classes)), dtype=np.int8), classes.itemsize
+
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        return self._classes_of(y)  # the signs of a class are largest where it is
+        return self._classes_of(y)  # the sign of its class is the largest of a row
 
     def _classes_of(self, f: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         codes = (f[:, 0] > 0).astype(np.intp) if len(self.classes_) == 2 else f.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[codes]
-        return found
+        classes: NDArray[Any] = self.classes_[codes]
+        return classes
 
     def _codes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:
         if isinstance(y, Labels):
-            places: NDArray[Any] = self._codes(y.classes)[y.codes]
-            return places
-        if len(odd := np.setdiff1d(y, self.classes_)):
-            raise InvalidData(f"y of eval_set must have classes of y only; found {odd[0]!r}. Leave such rows out.")
+            codes: NDArray[Any] = self._codes(y.classes)[y.codes]
+            return codes
+        if len(unknown := np.setdiff1d(y, self.classes_)):
+            raise InvalidData(f"y of eval_set must have classes of y only; found {unknown[0]!r}. Leave such rows out.")
         return codes_of(y, self.classes_)
 
 
@@ -137,7 +130,7 @@ def _probabilities(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
 
 
 def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
-    """The place of each label among the sorted classes, in the smallest type that holds it."""
+    """Return the index of each label among the sorted classes, in the smallest integer type."""
     codes = np.empty(len(y), dtype=np.min_scalar_type(len(classes)))
     for rows in chunks(len(y)):
         codes[rows] = np.searchsorted(classes, y[rows])
@@ -145,15 +138,24 @@ def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
 
 
 def check_labels(y: Any) -> Any:
-    """One column of labels. Rows of no class are refused: None has no place in the order of the classes."""
+    """Return one column of labels. None is refused, as it cannot be sorted among classes."""
     if isinstance(y, Labels):
         return y
     labels = np.asarray(y)
     given: list[Any] = labels.tolist() if labels.dtype == object and labels.ndim == 1 else []
     if None in given:
         row = given.index(None)
-        raise InvalidData(f"y must name a class for each row; found None in row {row}. Leave such rows out.")
+        raise InvalidData(f"y must have a class for each row; found None in row {row}. Leave such rows out.")
     return column_or_1d(y, warn=True)
+
+
+def check_class_weight(class_weight: object) -> None:
+    """Raise an error if weights of classes are of no known form; which classes there are is not known here."""
+    balanced = isinstance(class_weight, str) and class_weight == "balanced"
+    if not balanced and not isinstance(class_weight, Mapping | None):
+        raise InvalidParameter(
+            f"class_weight must be a dictionary, 'balanced' or None; got {class_weight!r}. Use 'balanced'."
+        )
 
 
 def weigh(
@@ -165,20 +167,16 @@ def weigh(
     """Return the weight of each row, its class's included."""
     if class_weight is None:
         return w
-    if isinstance(class_weight, str) and class_weight == "balanced":
+    if isinstance(class_weight, str):
         rows = np.bincount(codes, weights=w, minlength=len(classes)).astype(np.float64)
         factors = rows.sum() / (len(classes) * np.where(rows > 0, rows, 1))
-    elif isinstance(class_weight, Mapping):
+    else:
         if unknown := sorted(set(class_weight) - set(classes.tolist()), key=str):
             raise InvalidParameter(
                 f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are {classes.tolist()}. "
                 "Leave it out."
             )
         factors = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
-    else:
-        raise InvalidParameter(
-            f"class_weight must be a dictionary, 'balanced' or None; got {class_weight!r}. Use 'balanced'."
-        )
     factor: NDArray[np.float64] = factors[codes]
     return factor if w is None else factor * w
 
@@ -196,15 +194,15 @@ class KernelClassifier(BaseClassifier):
     loss : str or Loss
         ``"squared_hinge"``, ``"hinge"``, ``"logistic"``, or a loss of :mod:`joker.losses` or of your own.
     class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.
 
     Notes
     -----
-    λ is ``1/C`` of scikit-learn's SVC and LogisticRegression. ``predict_proba`` is there with
-    the logistic loss only; other losses work inside CalibratedClassifierCV.
+    λ is ``1/C`` of scikit-learn's SVC and LogisticRegression. ``predict_proba`` exists with
+    the logistic loss only; use CalibratedClassifierCV with other losses.
 
     Examples
     --------
@@ -234,9 +232,9 @@ class KernelSVC(BaseClassifier):
     Parameters
     ----------
     loss : {"squared_hinge", "hinge"}
-        Which of the two.
+        The loss.
     class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.
@@ -276,7 +274,7 @@ class KernelLogistic(BaseClassifier):
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` makes all classes count the same.
+        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.

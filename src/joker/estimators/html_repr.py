@@ -1,11 +1,11 @@
-"""What a notebook shows of an estimator: scikit-learn's diagram and, once fitted, how the fit went."""
+"""The HTML of an estimator in a notebook: scikit-learn's diagram and, after the fit, a table of its result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -14,47 +14,44 @@ from joker import kernels
 from joker.errors import JokerError
 from joker.models import ExactMachine
 
-if TYPE_CHECKING:
-    from joker.estimators.base import KernelEstimator
-
 
 class NotebookView:
-    """Adds :func:`summary` to the HTML of a scikit-learn estimator; goes before ``BaseEstimator`` among the bases."""
+    """Adds :func:`summary` to the HTML of a scikit-learn estimator; must precede ``BaseEstimator`` in the bases."""
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
-        diagram = super()._repr_html_  # type: ignore[misc]  # none where scikit-learn is set to show text
-        return lambda: diagram() + summary(self)  # type: ignore[arg-type]
+        diagram = super()._repr_html_  # type: ignore[misc]  # AttributeError if scikit-learn shows text
+        return lambda: diagram() + summary(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
-            bundle["text/html"] += summary(self)  # type: ignore[arg-type]
+            bundle["text/html"] += summary(self)
         return bundle
 
 
-def summary(model: KernelEstimator) -> str:
-    """Return a small table of HTML on a fitted estimator; nothing of one that is not fitted.
+def summary(model: Any) -> str:
+    """Return a small HTML table that describes a fitted estimator.
 
-    Nor of one whose parameters were changed after the fit to what no fit takes.
+    The text is empty before the fit, and where a parameter was set to an invalid value after the fit.
     """
     if not hasattr(model, "history_"):
         return ""
     try:
-        rows = _facts(model)
+        rows = _rows(model)
     except JokerError:
         return ""
     cells = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
     return f"<table><caption>{escape(type(model).__name__)}, fitted</caption><tbody>{''.join(cells)}</tbody></table>"
 
 
-def _facts(model: KernelEstimator) -> dict[str, str]:
+def _rows(model: Any) -> dict[str, str]:
     kernel = kernels.get(model.kernel)
     chosen = f" (best of {len(model.path_.lam)})" if hasattr(model, "path_") else ""
     return {
-        "loss": _words(model._loss()),
-        "kernel": _words(kernel, but="bandwidth"),
-        **({"bandwidth σ": _widths(model.bandwidth_)} if kernel.has_bandwidth else {}),
+        "loss": _describe(model._loss()),
+        "kernel": _describe(kernel, omit="bandwidth"),
+        **({"bandwidth σ": _bandwidth(model.bandwidth_)} if kernel.has_bandwidth else {}),
         "λ": f"{model.lam_:.4g}{chosen}",
         **_size(model),
         "epochs": f"{model.n_iter_}",
@@ -64,23 +61,23 @@ def _facts(model: KernelEstimator) -> dict[str, str]:
     }
 
 
-def _widths(bandwidth: Any) -> str:
+def _bandwidth(bandwidth: Any) -> str:
     if not np.ndim(bandwidth):
         return f"{bandwidth:.4g}"
     return f"{np.min(bandwidth):.4g} to {np.max(bandwidth):.4g}, one for each input"
 
 
-def _size(model: KernelEstimator) -> dict[str, str]:
-    machine: Any = model._machine
+def _size(model: Any) -> dict[str, str]:
+    machine = model._machine
     if isinstance(machine, ExactMachine):
         return {"rows": f"{len(machine.x):,}"}
     return {"features": f"{len(machine.theta) - model._constant:,}"}
 
 
-def _words(part: Any, but: str = "") -> str:
-    """A loss or a kernel with its parameters, but for one of them."""
+def _describe(part: Any, omit: str = "") -> str:
+    """A loss or a kernel with its parameters, without the one named ``omit``."""
     if not is_dataclass(part):
         return repr(part)
-    values = {field.name: getattr(part, field.name) for field in fields(part) if field.name != but}
-    words = [f"{name}={value.tolist() if isinstance(value, Tensor) else value}" for name, value in values.items()]
-    return f"{type(part).__name__}({', '.join(words)})" if words else type(part).__name__
+    values = {field.name: getattr(part, field.name) for field in fields(part) if field.name != omit}
+    shown = [f"{name}={value.tolist() if isinstance(value, Tensor) else value}" for name, value in values.items()]
+    return f"{type(part).__name__}({', '.join(shown)})" if shown else type(part).__name__

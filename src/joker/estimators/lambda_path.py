@@ -1,4 +1,4 @@
-"""The models of a λ path, and how each did on rows it was not trained on."""
+"""The models of a path of λ, with their scores on held-out rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class Path:
     lam : ndarray of shape (L,)
         The values of λ, in the order given.
     scores : ndarray of shape (L,)
-        On the held-out rows; higher is better. Minus the mean loss, unless ``early_stopping`` names a scorer.
+        The scores on the held-out rows; higher is better. They are minus the mean loss, unless ``early_stopping`` names
+        a scorer, and NaN without held-out rows.
     models : tuple of L estimators
-        A fitted estimator for each λ, ready to predict.
+        A fitted estimator for each λ.
     """
 
     lam: NDArray[np.float64]
@@ -29,10 +30,10 @@ class Path:
 
     @property
     def best(self) -> int:
-        """Where the best score is; of equal scores, that with the largest λ."""
+        """The index of the best score; of equal scores, that with the largest λ."""
         scores = np.nan_to_num(self.scores, nan=-np.inf)
         return int(max(range(len(self.lam)), key=lambda i: (scores[i], self.lam[i])))
 
     def predict(self, X: Any) -> list[NDArray[Any]]:
-        """Return the predictions of each model in turn."""
+        """Return the predictions of each model."""
         return [model.predict(X) for model in self.models]

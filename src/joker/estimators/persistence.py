@@ -1,4 +1,4 @@
-"""Estimators in files: one safetensors file with a JSON document, and nothing in it that is run."""
+"""Estimators from files: one safetensors file with a JSON document, and no code."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from joker.data import Schema
 from joker.errors import InexactFeatures, InvalidFile, InvalidParameter, JokerError
-from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
 from joker.estimators.lambda_path import Path
+from joker.estimators.model_document import FITTED
 from joker.estimators.regression import (
     KernelHuber,
     KernelLp,
@@ -30,10 +29,11 @@ from joker.estimators.regression import (
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models.io import container, machines
-from joker.models.io.container import AnyPath, Document
-from joker.models.io.json_values import Own, decode, describe, encode, is_own
+from joker.models.io.container import Document
+from joker.models.io.json_values import CustomObjects, decode, describe
 from joker.models.machine import Machine
 from joker.runtime import VERSION, nearest_device, parse_device
+from joker.runtime.atomic_file import AnyPath
 
 ESTIMATORS: dict[str, type[KernelEstimator]] = {
     estimator.__name__: estimator
@@ -49,55 +49,17 @@ ESTIMATORS: dict[str, type[KernelEstimator]] = {
         KernelSVR,
     )
 }
-# What a fit leaves behind, by its name in a file. An attribute that is not there is left out.
-FITTED = {
-    "inputs": "n_features_in_",
-    "input_names": "feature_names_in_",
-    "classes": "classes_",
-    "lam": "lam_",
-    "bandwidth": "bandwidth_",
-    "intercept": "intercept_",
-    "mean": "mean_",
-    "scale": "scale_",
-    "gap": "gap_",
-    "n_iter": "n_iter_",
-    "history": "history_",
-    "stop_reason": "stop_reason_",
-    "offset": "_offset",
-    "constant": "_constant",
-    "one_output": "_ravel",
-    "several_levels": "_several",
-    "levels": "_levels",
-}
-# Errors that a document with sense in every byte but none as a whole may lead to.
-SENSELESS = (JokerError, ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
-
-
-def save(estimator: KernelEstimator, path: AnyPath, *, store_features: bool = False) -> None:
-    """Write a fitted estimator to a file: see `KernelEstimator.save`."""
-    check_is_fitted(estimator, "_machine")
-    if type(estimator) is not ESTIMATORS.get(type(estimator).__name__):
-        raise InvalidParameter(
-            f"only estimators of joker can be saved, as a file holds no code; got {type(estimator).__name__}, a class "
-            f"of your own. Use one of {', '.join(sorted(ESTIMATORS))}."
-        )
-    resolve.flag("store_features", store_features)
-    _check_kernel(estimator)
-    models = [estimator, *(estimator.path_.models if hasattr(estimator, "path_") else ())]
-    packed, tensors = machines.pack([model._machine for model in models], store_features=store_features)
-    settings = _settings(estimator)
-    document = {
-        "estimator": type(estimator).__name__,
-        "written_by": {"joker": VERSION, "torch": str(torch.__version__)},
-        "device": str(estimator._machine.constant.device),
-        "needs": {name: describe(value) for name, value in settings.items() if is_own(value)},
-        "settings": {name: encode(value) for name, value in settings.items()},
-        "fitted": _fitted(estimator),
-        "machines": packed,
-        **_path_document(estimator),
-        **({"schema": estimator.schema_.to_json()} if hasattr(estimator, "schema_") else {}),
-    }
-    container.write(path, document, tensors, version=2 if np.ndim(estimator.bandwidth_) else 1)
+# The errors that a document can cause whose bytes are intact and whose values contradict one another.
+BAD_VALUE = (
+    JokerError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def load(
@@ -114,27 +76,26 @@ def load(
     path : str or PathLike
         The file.
     device : str or torch.device, optional
-        Where the estimator is to compute. Without it, where it did when it was saved if there is such a
-        device here, else the CPU.
+        Where the estimator computes. The default is the device it was saved on if this machine has it, else the CPU.
     kernel, loss : Kernel, Loss
-        The kernel or loss that the estimator was made with, where it is one of your own: a file
-        holds no code. An error says which is needed.
+        The kernel or loss that the estimator was created with, if it is a class of your own: a file holds no code. An
+        error says which is needed.
 
     Returns
     -------
     estimator
-        As it was when it was saved, but for ``callbacks``, a function for ``early_stopping`` (True instead), what a
-        warm start would go on from, and a ``random_state`` that is no number. On the same machine it predicts
-        the same, bit for bit.
+        The estimator as it was saved, with these exceptions: ``callbacks`` is None, a function for ``early_stopping``
+        becomes True, a ``random_state`` that is not a number becomes None, and the state of a warm start is lost. On
+        the same machine the predictions are the same, bit for bit.
 
     Raises
     ------
     MissingFile
         If there is no such file.
     InvalidFile
-        If the file is damaged, of another program, or of a newer joker.
+        If the file is damaged, or was written by another program or by a newer joker.
     InvalidParameter
-        If the device is not there, or ``kernel`` or ``loss`` do not suit the file.
+        If this machine does not have the device, or ``kernel`` or ``loss`` is not the one that the file needs.
 
     Examples
     --------
@@ -151,10 +112,10 @@ def load(
     """
     place = None if device is None else parse_device(device)
     document, tensors = container.read(path)
-    with _sense_of(path):
+    with _errors_name_the_file(path):
         needs = {name: str(text) for name, text in document["needs"].items()}
-    own = Own(kernel=_given("kernel", kernel, needs), loss=_given("loss", loss, needs))
-    with _sense_of(path):
+    own = CustomObjects(kernel=_given("kernel", kernel, needs), loss=_given("loss", loss, needs))
+    with _errors_name_the_file(path):
         estimator = _new(document, own)
         unpacked = machines.unpack(document["machines"], tensors, place or nearest_device(document["device"]), own)
         _restore(estimator, document, unpacked, own)
@@ -163,73 +124,36 @@ def load(
     return estimator
 
 
-def _check_kernel(estimator: KernelEstimator) -> None:
-    """Refuse a kernel of the user's own that was changed after the fit: load would be given the wrong one."""
-    kernel, given = machines.kernel_of(estimator._machine), estimator.kernel
-    if not is_own(kernel):
-        return
-    if not isinstance(given, Kernel) or describe(given.with_bandwidth(kernel.bandwidth)) != describe(kernel):
-        raise InvalidParameter(
-            f"kernel must be the one that the model was fitted with, {kernel!r}; got {given!r}. Fit again, or use "
-            "set_params to put it back."
-        )
-
-
-def _settings(estimator: KernelEstimator) -> dict[str, Any]:
-    """The constructor's parameters, as far as a file can keep them."""
-    kept = {field.name: getattr(estimator, field.name) for field in fields(estimator) if field.init}
-    kept.pop("callbacks", None)  # code
-    if callable(kept["early_stopping"]):
-        kept["early_stopping"] = True  # the function is code too
-    if isinstance(kept["random_state"], np.random.RandomState):
-        kept["random_state"] = None  # a stream, of which the fit has taken its part
-    return kept
-
-
-def _fitted(model: KernelEstimator) -> Document:
-    found = vars(model)
-    return {name: encode(found[attribute]) for name, attribute in FITTED.items() if attribute in found}
-
-
-def _path_document(estimator: KernelEstimator) -> Document:
-    if not hasattr(estimator, "path_"):
-        return {}
-    path, common = estimator.path_, _fitted(estimator)
-    # What all models have in common is kept once: names of inputs may be many.
-    models = [{name: value for name, value in _fitted(m).items() if value != common.get(name)} for m in path.models]
-    return {"path": {"lam": encode(path.lam), "scores": encode(path.scores), "models": models}}
-
-
 @contextmanager
-def _sense_of(path: AnyPath) -> Iterator[None]:
-    """Turn whatever an absurd document leads to into an error about the file."""
+def _errors_name_the_file(path: AnyPath) -> Iterator[None]:
+    """Replace every error that the document causes by one that names the file."""
     try:
         yield
-    except InexactFeatures:  # a warning that the user has made an error
+    except InexactFeatures:  # raised only where the user has turned warnings into errors
         raise
-    except SENSELESS as error:
+    except BAD_VALUE as error:
         what = str(error) if isinstance(error, JokerError) else f"{type(error).__name__}: {error}"
         raise InvalidFile(
             f"{path} must hold a model that this joker ({VERSION}) can build, and does not: {what}. "
-            "Upgrade joker if the file is of a newer one, or save the model again."
+            "Upgrade joker if a newer version wrote the file, or save the model again."
         ) from error
 
 
 def _given(name: str, part: Any, needs: Mapping[str, str]) -> Any:
-    """Return the part of the user's own that a file needs, once it is known to be the one."""
+    """Return the kernel or loss that the user gives, after checking that it is the one that the file needs."""
     if name not in needs:
         if part is not None:
             raise InvalidParameter(f"{name} must be left out, as the file needs none; got {part!r}. Leave it out.")
         return None
     if part is None or describe(part) != needs[name]:
         raise InvalidParameter(
-            f"{name} must be the one that the model was made with, {needs[name]}, which is not joker's own: a file "
-            f"holds no code; got {part!r}. Use joker.load(path, {name}={needs[name]})."
+            f"{name} must be the one that the model was created with, {needs[name]}, which is a class of your own: a "
+            f"file holds no code; got {part!r}. Use joker.load(path, {name}={needs[name]})."
         )
     return part
 
 
-def _new(document: Document, own: Own) -> KernelEstimator:
+def _new(document: Document, own: CustomObjects) -> KernelEstimator:
     name, settings = document["estimator"], document["settings"]
     if name not in ESTIMATORS:
         raise InvalidFile(f"the estimator {name!r} is not known")
@@ -239,19 +163,19 @@ def _new(document: Document, own: Own) -> KernelEstimator:
     return ESTIMATORS[name](**{key: decode(value, own) for key, value in settings.items()})
 
 
-def _restore(estimator: KernelEstimator, document: Document, machines: list[Machine], own: Own) -> None:
-    """Put back what the fit had left behind."""
-    # Keys that are not known are passed over, here and in the document at large: what a reader
-    # must know to predict the same comes with a new version of the format, so the rest is comment.
+def _restore(estimator: KernelEstimator, document: Document, machines: list[Machine], own: CustomObjects) -> None:
+    """Restore the attributes that the fit had set."""
+    # Unknown keys are ignored here and in the whole document. A key that changes predictions comes with a new version
+    # of the format, which this joker refuses.
     first, *others = machines
     if "schema" in document:
         estimator.schema_ = Schema.from_json(document["schema"])
-    _become(estimator, document["fitted"], first, own)
+    _set_fitted(estimator, document["fitted"], first, own)
     if "path" not in document:
         return
     path = document["path"]
     models = tuple(
-        _become(copy.copy(estimator), fitted, machine, own)
+        _set_fitted(copy.copy(estimator), fitted, machine, own)
         for fitted, machine in zip(path["models"], others, strict=True)
     )
     estimator.path_ = Path(decode(path["lam"], own), decode(path["scores"], own), models)
@@ -259,15 +183,17 @@ def _restore(estimator: KernelEstimator, document: Document, machines: list[Mach
         raise InvalidFile("a path must have a λ and a score for each model")
 
 
-def _become(model: KernelEstimator, fitted: Document, machine: Machine, own: Own) -> KernelEstimator:
-    values = {FITTED[name]: decode(value, own) for name, value in fitted.items() if name in FITTED}
-    model.__dict__.update(values, _machine=machine)
+def _set_fitted(model: KernelEstimator, fitted: Document, machine: Machine, own: CustomObjects) -> KernelEstimator:
+    for name, value in fitted.items():
+        if name in FITTED:
+            setattr(model, FITTED[name], decode(value, own))
+    model._machine = machine
     _check(model, machine)
     return model
 
 
 def _check(model: KernelEstimator, machine: Machine) -> None:
-    """Refuse parts that do not fit one another."""
+    """Refuse attributes that contradict one another."""
     inputs, t = model.n_features_in_, len(machine.constant)
     schema = getattr(model, "schema_", None)
     if schema is not None and schema.width != inputs:

@@ -1,4 +1,4 @@
-"""Plots of a fitted estimator, in the manner of scikit-learn's displays: how the fit went, and how λ was chosen."""
+"""Plots of a fitted estimator, like scikit-learn's displays: the convergence of the fit and the scores of a λ path."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-AGAINST = {"epoch": "epochs", "seconds": "seconds"}  # what time is measured in, with its label
+AGAINST = {"epoch": "epochs", "seconds": "seconds"}  # the quantities of the horizontal axis, with their labels
 PANELS = {"gap": "relative duality gap", "bounds": "objective over λ", "score": "held-out score"}
-SMALLEST = float(
-    np.finfo(np.float64).eps
-)  # a gap below the rounding, 0 included, is drawn here: the axis is logarithmic
+# The axis of the gap is logarithmic: a gap below the rounding error, such as 0, is drawn at this value.
+SMALLEST_GAP = float(np.finfo(np.float64).eps)
 RING: dict[str, Any] = {"marker": "o", "markersize": 10, "fillstyle": "none", "linestyle": ""}
 Style = Mapping[str, Any] | None
 
 
 class ConvergenceDisplay:
-    """How a fit went: its duality gap after each epoch, and its score on held-out rows where there are any.
+    """The convergence of a fit: its duality gap after each epoch, and its score on held-out rows if there are any.
 
-    Made by :meth:`from_estimator`; the constructor takes the numbers themselves.
+    Use :meth:`from_estimator`, or give the numbers to the constructor.
 
     Parameters
     ----------
     epoch, seconds : array of shape (k,)
-        When the gap was looked at.
+        The times at which the gap was evaluated.
     gap : array of shape (k,)
-        The relative duality gap: how far at most, as a share of the objective, from the best there is.
+        The relative duality gap: a bound on the distance to the optimum, as a share of the objective.
     primal, dual : array of shape (k,)
-        Bounds on the smallest value of the objective over λ, from above and from below.
+        Upper and lower bounds on the minimum of the objective over λ.
     score : array of shape (k,), optional
         The score on held-out rows.
     estimator_name : str, optional
-        What the legend calls the estimator; without it there is no legend.
+        The name of the estimator in the legend; without it there is no legend.
 
     Attributes
     ----------
@@ -50,11 +49,11 @@ class ConvergenceDisplay:
     axes_ : tuple of matplotlib Axes
         All panels, in the order gap, bounds, score. Pass them as ``ax`` to draw another estimator into the same panels.
     figure_ : matplotlib Figure
-        What they are part of.
+        The figure of the panels.
     line_ : matplotlib Line2D
-        The gap.
+        The line of the gap.
     lines_ : tuple of matplotlib Line2D
-        All lines, in the order of the panels; the bounds are two, primal and dual.
+        All lines, in the order of the panels; the panel of bounds has two, primal and dual.
 
     Examples
     --------
@@ -99,29 +98,29 @@ class ConvergenceDisplay:
         name: str | None = None,
         line_kw: Style = None,
     ) -> Self:
-        """Plot what ``history_`` of a fitted estimator holds.
+        """Plot the ``history_`` of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator of joker
-            Fitted. Of a pipeline, its last step.
+            A fitted estimator. Of a pipeline, use the last step.
         against : {"epoch", "seconds"}
-            What the horizontal axis shows.
+            The quantity of the horizontal axis.
         bounds : bool
             Whether to add a panel with the primal and the dual bound.
         ax : matplotlib Axes, sequence of them, or None
-            Where to draw: one Axes for the gap alone, one for each panel, or a new figure.
+            One Axes for the gap alone, one Axes for each panel, or None for a new figure.
         name : str, optional
-            What the legend says instead of the name of the class.
+            The name in the legend; by default that of the class.
         line_kw : dict, optional
-            Keywords of matplotlib's ``plot`` for every line, such as ``{"color": "black"}``.
+            Keyword arguments of matplotlib's ``plot`` for every line, such as ``{"color": "black"}``.
 
         Returns
         -------
         ConvergenceDisplay
-            With what it has drawn in its attributes.
+            The display, with the axes and lines in its attributes.
         """
-        history = _learnt(estimator, "history_", "Use an estimator of joker; of a pipeline, its last step, pipe[-1].")
+        history = _fitted(estimator, "history_", "Use an estimator of joker; of a pipeline, its last step, pipe[-1].")
         columns = {key: [record[key] for record in history] for key in ("epoch", "seconds", "gap", "primal", "dual")}
         score = [record["validation_score"] for record in history if "validation_score" in record]
         display = cls(
@@ -168,16 +167,16 @@ class ConvergenceDisplay:
         return lines
 
     def _parts(self, panel: str) -> dict[str, Any]:
-        """What a panel shows, each under what the legend says of it."""
+        """The values that a panel shows, by their names in the legend."""
         if panel == "bounds":
             return {"primal": self.primal, "dual": self.dual}
-        return {"": np.maximum(self.gap, SMALLEST) if panel == "gap" else self.score}
+        return {"": np.maximum(self.gap, SMALLEST_GAP) if panel == "gap" else self.score}
 
 
 class PathDisplay:
-    """How λ was chosen: the score on held-out rows for each value of a path, with the chosen one marked.
+    """The scores of a path of λ on held-out rows, with the chosen λ marked.
 
-    Made by :meth:`from_estimator`; the constructor takes the numbers themselves.
+    Use :meth:`from_estimator`, or give the numbers to the constructor.
 
     Parameters
     ----------
@@ -186,18 +185,18 @@ class PathDisplay:
     chosen : float
         The λ of the model.
     estimator_name : str, optional
-        What the legend calls the estimator; without it there is no legend.
+        The name of the estimator in the legend; without it there is no legend.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         The panel.
     figure_ : matplotlib Figure
-        What it is part of.
+        The figure of the panel.
     line_ : matplotlib Line2D
-        The scores, in the order of λ.
+        The line of the scores, in the order of λ.
     mark_ : matplotlib Line2D
-        The chosen one.
+        The mark at the chosen λ.
 
     Examples
     --------
@@ -221,25 +220,25 @@ class PathDisplay:
     def from_estimator(
         cls, estimator: Any, *, ax: Axes | None = None, name: str | None = None, line_kw: Style = None
     ) -> Self:
-        """Plot what ``path_`` of a fitted estimator holds.
+        """Plot the ``path_`` of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator of joker
-            Fitted with a sequence for ``lam``. Of a pipeline, its last step.
+            An estimator that was fitted with a sequence for ``lam``. Of a pipeline, use the last step.
         ax : matplotlib Axes, optional
-            Where to draw; a new figure without it.
+            The Axes to draw in; by default a new figure.
         name : str, optional
-            What the legend says instead of the name of the class.
+            The name in the legend; by default that of the class.
         line_kw : dict, optional
-            Keywords of matplotlib's ``plot`` for the line, such as ``{"color": "black"}``.
+            Keyword arguments of matplotlib's ``plot`` for the line, such as ``{"color": "black"}``.
 
         Returns
         -------
         PathDisplay
-            With what it has drawn in its attributes.
+            The display, with the axes and lines in its attributes.
         """
-        path = _learnt(estimator, "path_", "Fit it with a sequence of penalties, such as lam=[0.01, 0.1, 1.0].")
+        path = _fitted(estimator, "path_", "Fit it with a sequence of penalties, such as lam=[0.01, 0.1, 1.0].")
         name = type(estimator).__name__ if name is None else name
         display = cls(lam=path.lam, scores=path.scores, chosen=path.lam[path.best], estimator_name=name)
         return display.plot(ax, line_kw=line_kw)
@@ -249,26 +248,19 @@ class PathDisplay:
         (self.ax_,) = _axes(ax, ["score"])
         self.figure_ = self.ax_.figure
         label = (self.estimator_name if name is None else name) or ""
-        order, at = np.argsort(self.lam), self.lam == self.chosen
+        order, chosen = np.argsort(self.lam), self.lam == self.chosen
         style = {"marker": ".", "label": label, **(line_kw or {})}
         (self.line_,) = self.ax_.plot(self.lam[order], self.scores[order], **style)
-        ring: dict[str, Any] = {
-            "marker": "o",
-            "markersize": 10,
-            "fillstyle": "none",
-            "linestyle": "",
-            "color": self.line_.get_color(),
-        }
-        caption = f"λ = {self.chosen:.3g}" if label else ""
-        (self.mark_,) = self.ax_.plot(self.lam[at], self.scores[at], label=caption, **ring)
+        style = {**RING, "color": self.line_.get_color(), "label": f"λ = {self.chosen:.3g}" if label else ""}
+        (self.mark_,) = self.ax_.plot(self.lam[chosen], self.scores[chosen], **style)
         self.ax_.set_xscale("log", base=2)
         self.ax_.set(xlabel="λ", ylabel=PANELS["score"])
         _name_lines(self.ax_)
         return self
 
 
-def _learnt(estimator: Any, attribute: str, remedy: str) -> Any:
-    """Return what a fit has left in an attribute."""
+def _fitted(estimator: Any, attribute: str, remedy: str) -> Any:
+    """Return an attribute that the fit has set."""
     check_is_fitted(estimator)
     if not hasattr(estimator, attribute):
         raise InvalidParameter(f"estimator must have {attribute}; got {type(estimator).__name__} without it. {remedy}")
@@ -276,12 +268,14 @@ def _learnt(estimator: Any, attribute: str, remedy: str) -> Any:
 
 
 def _axes(given: Axes | Sequence[Axes] | None, panels: list[str]) -> tuple[Axes, ...]:
-    """The axes to draw these panels in: those given, one alone for the first panel, or a new figure's."""
+    """The axes of the panels: those given, of which one is for the first panel alone, or those of a new figure."""
     try:
         from matplotlib import pyplot
         from matplotlib.axes import Axes
     except ImportError as error:
-        raise MissingPackage("plots need matplotlib, which is not installed. Use `pip install joker[plot]`.") from error
+        raise MissingPackage(
+            "plots need matplotlib, which is not installed. Run pip install 'joker-kernels[plot]'."
+        ) from error
     if given is None:
         size = (6.4, max(4.8, 2.6 * len(panels)))
         _, grid = pyplot.subplots(len(panels), sharex=True, squeeze=False, figsize=size, layout="constrained")
@@ -289,12 +283,12 @@ def _axes(given: Axes | Sequence[Axes] | None, panels: list[str]) -> tuple[Axes,
     axes = (given,) if isinstance(given, Axes) else tuple(np.ravel(np.asarray(given, dtype=object)))
     if len(axes) not in {1, len(panels)} or not all(isinstance(ax, Axes) for ax in axes):
         count = f"one Axes or {len(panels)}" if len(panels) > 1 else "one Axes"
-        found = f"{len(axes)} of type {', '.join(sorted({type(ax).__name__ for ax in axes}))}"
-        raise InvalidParameter(f"ax must be {count} ({', '.join(panels)}); got {found}. Use None for a new figure.")
+        got = f"{len(axes)} of type {', '.join(sorted({type(ax).__name__ for ax in axes}))}"
+        raise InvalidParameter(f"ax must be {count} ({', '.join(panels)}); got {got}. Use None for a new figure.")
     return axes
 
 
 def _name_lines(ax: Axes) -> None:
-    """Show a legend where a line has a name."""
+    """Show a legend if a line has a name."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend()

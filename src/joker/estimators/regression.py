@@ -1,4 +1,4 @@
-"""Regressors: any loss of the residual, and a name for each of the common ones."""
+"""Regressors: any loss of the residual, and a class for each of the common ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 
 from joker import losses
+from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators.base import KernelEstimator, check_pair, check_weights
-from joker.estimators.inputs import FLOATS, copied_bytes, place_of
+from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.shared_docstring import documented
-from joker.estimators.sklearn_callbacks import with_callbacks
 from joker.estimators.store_inputs import numbers_of
-from joker.estimators.training_set import Sample
+from joker.estimators.training_set import LabelledRows, Sample
 from joker.losses import Loss
 
 
@@ -27,40 +26,27 @@ from joker.losses import Loss
 class BaseRegressor(RegressorMixin, KernelEstimator):
     """The fit and the predictions of every regressor."""
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        """Fit the machine.
+    _task, _other_estimator, _targets_of = "regression", "KernelClassifier", staticmethod(numbers_of)
 
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
-            Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on the disk.
-        y : array of shape (n,) or (n, outputs)
-            Targets. Outputs are fitted in one pass, with one λ. A row store brings its own.
-        sample_weight : array of shape (n,), optional
-            How much each row counts; 2 is the row twice, 0 leaves it out.
-        eval_set : pair (X, y) or row store, optional
-            Rows to score on. Without it some rows of X are held out where ``lam`` is a sequence or the fit is to
-            stop early.
-        """
-        self._checked_loss("regression", "KernelClassifier")
-        place = place_of(X, self.device)
-        x, y = self._check_rows(X, numbers_of(X, y), multi_output=True, y_numeric=True)
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        X, y, sample_weight = train
+        device = device_of(X, self.device)
+        x, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
         coded = self._coded(y)
-        held = None
-        if eval_set is not None:
-            Xv, yv = self._check_rows(*check_pair(eval_set, numbers_of), multi_output=True, y_numeric=True, reset=False)
-            held = Sample(Xv, self._coded(yv))
-            if held.y.shape[1] != coded.shape[1]:
+        scored = None
+        if held is not None:
+            Xv, yv = self._check_rows(*held[:2], multi_output=True, y_numeric=True, reset=False)
+            scored = Sample(Xv, self._coded(yv), check_weights(held[2], len(yv)))
+            if scored.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
-        self._solve(Sample(x, coded, w, copied_bytes(X, x)), held, None, place)
+        self._solve(Sample(x, coded, w, copied_bytes(X, x)), scored, None, device, hold_out=hold_out)
         self._remember(X)
         return self
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² on rows; a row store brings its own y."""
+        """Return R² on rows; y may be omitted where X is a row store."""
         return float(super().score(X, numbers_of(X, y), sample_weight))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -74,11 +60,17 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         return Sample(X, self._coded(y), w)
 
+    def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
+        width = self._loss_of_columns(1, device).box(torch.zeros(1, 1, device=device))[0].shape[1]
+        given = np.zeros((1, 1)) if y is None else np.asarray(as_array(y))
+        columns = 1 if given.ndim == 1 else given.shape[1]
+        return np.zeros((1, max(columns, width)), dtype=given.dtype if given.dtype in FLOATS else np.float64), 0
+
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return self._shaped(y)
 
     def _centre(self, sample: Sample) -> NDArray[np.float64]:
-        # The intercept is penalised; moved to the mean, the targets need only a small one.
+        # The intercept is penalised. Targets with mean 0 need only a small one.
         return sample.mean() if self._constant else super()._centre(sample)
 
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
@@ -105,7 +97,7 @@ class KernelRegressor(BaseRegressor):
         ``"squared_epsilon_insensitive"``, ``"quantile"``, ``"lp"``, or a loss of
         :mod:`joker.losses` or of your own.
     delta, epsilon, p, quantile : float, optional
-        The parameter of the loss of that name, where it is not to be the default:
+        The parameter of the loss, if it is not the default:
         ``delta`` of huber, ``epsilon`` of the ε-insensitive ones, ``p`` of lp, ``quantile`` of quantile.
     %(shared)s
 
@@ -169,12 +161,12 @@ class KernelHuber(BaseRegressor):
     """Robust kernel regression with Huber's loss.
 
     Minimises ``λ/2 ‖θ‖² + Σ w_i h(y_i − f(x_i))`` where ``h(u)`` is ``u²/2`` up to ``|u| = δ``
-    and the straight line ``δ|u| − δ²/2`` beyond: an outlier pulls no harder than ``δ``.
+    and the line ``δ|u| − δ²/2`` for larger residuals, so that the gradient of an outlier is at most ``δ``.
 
     Parameters
     ----------
     delta : float
-        The residual δ from which on the loss is linear, in units of y.
+        The residual δ at which the loss becomes linear, in units of y.
     %(shared)s
 
     Notes
@@ -302,15 +294,17 @@ class KernelQuantile(BaseRegressor):
 
     quantile: float | Sequence[float] = 0.5
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        self._several = np.ndim(self.quantile) > 0
-        self._levels = np.atleast_1d(self.quantile)
-        if self._levels.ndim != 1 or not self._levels.size:
+    def check_settings(self, n_inputs: int | None = None) -> None:
+        if np.ndim(self.quantile) > 1 or not np.size(self.quantile):
             raise InvalidParameter(
                 f"quantile must be a number or a sequence of numbers; got {self.quantile!r}. Use for example 0.5."
             )
-        super().fit(X, y, sample_weight=sample_weight, eval_set=eval_set)
-        return self
+        super().check_settings(n_inputs)
+
+    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        self._several = np.ndim(self.quantile) > 0
+        self._levels = np.atleast_1d(self.quantile)
+        return super()._fit(train, held, hold_out=hold_out)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the prediction for each row of X, with a column for each level of a sequence."""

@@ -1,7 +1,8 @@
-"""What the constructor's words mean for the data at hand: "auto", a path of λ, a bandwidth rule."""
+"""What the parameters of a constructor mean for the data at hand: each is checked and resolved here, once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,20 +10,81 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from joker.data import Rows, distinct
+from joker import kernels
+from joker.callbacks import Callback, EarlyStopping, Progress
+from joker.data import Blocks, Rows, Scaling, distinct
+from joker.data.array_rows import cast_row_bytes, is_sparse
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, bandwidth
+from joker.planning import FitSpec
 from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_dtype
+from joker.solvers import Settings
 
 AUTO = "auto"
-ONE_BLOCK = 2_048  # rows up to which block_size="auto" takes one block, solved to the tolerance
-BLOCK = 512  # and the rows of a block beyond
-LEAST_BLOCK = 32  # rows: a budget that needs fewer is too small
-EXACT_ROWS = 50_000  # rows up to which n_features="auto" uses the kernel itself; a kernel that is no function of a
-EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000  # matrix product takes longer by the input: so many numbers, or these rows
+ONE_BLOCK = 2_048  # rows: block_size="auto" solves at most so many as one block, to the tolerance
+BLOCK = 512  # rows of a block where there are more
+LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
+EXACT_ROWS = 50_000  # rows: n_features="auto" uses the kernel itself for at most so many
+# A kernel that is no function of a matrix product costs time for each input: it is used itself for at most so many
+# numbers of X, or so many rows.
+EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000
+FEATURES = 4_000  # random features where the kernel itself is too slow
+GPU_BUDGET = 2**30  # bytes of scratch space on a GPU, where a block has more features than on a CPU
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
-CARD_BUDGET = 2**30  # bytes of scratch space on a card: the features of a block are many there
-FEATURES = 4_000  # and how many features it takes beyond
+
+
+def fit_specs(
+    given: Any,
+    x: Any,  # (n, d)
+    targets: int,
+    n_lams: int,
+    device: torch.device,
+    seed: int,
+    scaling: Scaling | None,
+    scored: bool,
+    callbacks: Sequence[Callback],
+) -> Iterator[FitSpec]:
+    """Yield the specs that a fit may have, the best first: several where a memory budget may ask for less.
+
+    ``given`` is the estimator; the other arguments are those of `FitSpec`. On a GPU rows stay in host memory before
+    blocks become smaller.
+    """
+    (n, d), limited = x.shape, budget(given.memory) is not None
+    kernel = kernels.get(given.kernel)
+    movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
+    room = 0 if limited else cast_row_bytes(x)  # a plan with a budget counts what rows take
+    for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited):
+        Blocks(n, size)  # raises where the size is no number of rows
+        dtype, mixed = precision(given.precision, given.dtype, size >= n, device)
+        for host in (False, True) if movable else (False,):
+            yield FitSpec(
+                rows=n,
+                inputs=d,
+                targets=targets,
+                device=device,
+                dtype=dtype,
+                kernel=kernel,
+                settings=Settings(
+                    block_size=size,
+                    max_epochs=given.max_epochs,
+                    tol=given.tol,
+                    max_time=given.max_time,
+                    averaging=given.averaging,
+                    momentum=given.momentum,
+                    seed=seed,
+                ),
+                mixed=mixed,
+                n_features=n_features(given.n_features, given.features, kernel, n, d),
+                features=given.features,
+                intercept=flag("fit_intercept", given.fit_intercept),
+                scaling=scaling,
+                rows_on_host=host,
+                n_lams=n_lams,
+                scored=scored,
+                saved_states=sum(callback.copies for callback in callbacks),
+                saved_machines=sum(callback.needs_score for callback in callbacks),
+                keeps_state=flag("warm_start", given.warm_start),
+            )
 
 
 def penalties(lam: Any) -> list[float]:
@@ -40,7 +102,7 @@ def penalties(lam: Any) -> list[float]:
 
 
 def block_size(given: int | str, n: int, row_bytes: int = 0, memory: int | str = DEFAULT_BUDGET) -> int:
-    """Return the rows of a block among n rows; where they are made dense, a block takes half the memory at most."""
+    """Return the rows of a block among n rows; where rows are made dense, a block takes at most half the memory."""
     if not isinstance(given, str):
         return given
     _only_auto("block_size", given, 512)
@@ -49,7 +111,7 @@ def block_size(given: int | str, n: int, row_bytes: int = 0, memory: int | str =
 
 
 def block_sizes(given: int | str, n: int, row_bytes: int, memory: int, shrink: bool) -> list[int]:
-    """Return the rows of a block that may be taken, the best first; one size where it is given or need not shrink."""
+    """Return the possible block sizes, the best first; one where it is given or need not shrink."""
     size = block_size(given, n, row_bytes, memory)
     if not (shrink and isinstance(given, str)):
         return [size]
@@ -70,7 +132,7 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
 
 
 def precision(given: str, dtype: str | torch.dtype, one_block: bool, place: torch.device) -> tuple[torch.dtype, bool]:
-    """Return the floating-point type to compute in, and whether the kernel of a block may be less precise."""
+    """Return the floating-point type of the computation, and whether the kernel of a block may be less precise."""
     if given not in PRECISIONS:
         raise UnknownName.among("precision", given, PRECISIONS)
     auto = isinstance(dtype, str) and dtype == AUTO
@@ -85,14 +147,14 @@ def precision(given: str, dtype: str | torch.dtype, one_block: bool, place: torc
 
 
 def budget(given: int | str) -> int | None:
-    """Return the bytes that are allowed in all; None where none are named."""
+    """Return the bytes that are allowed in total; None without a budget."""
     return None if isinstance(given, str) and given == AUTO else parse_bytes(given)
 
 
 def memory(given: int | str, place: torch.device) -> int:
-    """Return the bytes of scratch space, where a plan does not say."""
+    """Return the bytes of scratch space of a computation without a plan."""
     if isinstance(given, str) and given == AUTO:
-        return CARD_BUDGET if place.type == "cuda" else DEFAULT_BUDGET
+        return GPU_BUDGET if place.type == "cuda" else DEFAULT_BUDGET
     return parse_bytes(given)
 
 
@@ -114,6 +176,21 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
+def callbacks(given: object, verbose: object, early_stopping: object) -> list[Callback]:
+    """Return the callbacks of a fit: those given, and those that ``verbose`` and ``early_stopping`` add."""
+    chosen = _checked_callbacks(given)
+    if not isinstance(verbose, int) or verbose not in (0, 1):
+        raise InvalidParameter(f"verbose must be 0 (silent) or 1 (a progress line); got {verbose!r}. Use verbose=1.")
+    if early_stopping and not any(callback.needs_score for callback in chosen):
+        chosen.append(EarlyStopping())
+    return [*chosen, Progress()] if verbose else chosen
+
+
+def needs_held_out_rows(lam: Any, callbacks: Sequence[Callback]) -> bool:
+    """Whether rows are held out: to choose among several λ, or the epoch."""
+    return bool(np.ndim(lam)) or any(callback.needs_score for callback in callbacks)
+
+
 def sigma(
     rule: Any,
     given: str | Kernel,
@@ -122,11 +199,10 @@ def sigma(
     w: Tensor | None,  # (n,)
     seed: int,
 ) -> float:
-    """Return the bandwidth that ``rule`` gives on the distinct rows that count.
+    """Return the bandwidth that ``rule`` gives on the distinct rows of positive weight.
 
-    So a row of weight 2 is the same as the row twice, and a row of weight 0 as none. Rows
-    that do not differ at all say nothing of a bandwidth; it is then 1. So it is where inputs are
-    divided by bandwidths of their own.
+    So a row of weight 2 is the same as the row twice, and a row of weight 0 as none. Where all rows are equal, or
+    inputs are divided by bandwidths of their own, the bandwidth is 1.
     """
     if np.ndim(rule):
         return 1.0
@@ -139,27 +215,50 @@ def sigma(
         return bandwidth.choose(rule, kernel, x, seed)
     count = len(x) if w is None else int((w > 0).sum())
     chosen = bandwidth.sample(count, x.shape[1], seed)
-    rows = x.some(chosen if w is None else _places(w, chosen))
+    rows = x.some(chosen if w is None else _positions(w, chosen))
     rows = rows.some(distinct(rows))
     return share * bandwidth.choose(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
 
 
-def _places(
+def _positions(
     w: Tensor,  # (n,)
     chosen: Tensor,  # (k,)
 ) -> Tensor:  # (k,)
-    """The places of the positive weights of these numbers, where they are counted from the first on."""
+    """Return the row numbers of the chosen ones among the rows of positive weight."""
     order = chosen.argsort()
-    found, seen = torch.empty_like(chosen), 0
+    positions, seen = torch.empty_like(chosen), 0
     for rows in chunks(len(w)):
-        places = (w[rows] > 0).nonzero()[:, 0].cpu()
-        ends = torch.tensor([seen, seen + len(places)])
-        mine = order[slice(*torch.searchsorted(chosen[order], ends).tolist())]
-        found[mine] = rows.start + places[chosen[mine] - seen]
-        seen += len(places)
-    return found
+        positive = (w[rows] > 0).nonzero()[:, 0].cpu()
+        ends = torch.tensor([seen, seen + len(positive)])
+        here = order[slice(*torch.searchsorted(chosen[order], ends).tolist())]
+        positions[here] = rows.start + positive[chosen[here] - seen]
+        seen += len(positive)
+    return positions
 
 
 def _only_auto(name: str, given: object, number: int) -> None:
     if given != AUTO:
         raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {given!r}. Use {name}={number}.")
+
+
+def _checked_callbacks(given: Any) -> list[Callback]:
+    if given is None:
+        return []
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise InvalidParameter(
+            f"callbacks must be None or a sequence of callbacks; got {given!r}. Use callbacks=[...], with brackets."
+        )
+    for callback in given:
+        if not isinstance(callback, Callback):
+            raise InvalidParameter(
+                f"callbacks must be instances of joker.callbacks.Callback; got {callback!r}. {_remedy(callback)}"
+            )
+    return list(given)
+
+
+def _remedy(callback: Any) -> str:
+    if isinstance(callback, type):
+        return f"Use {callback.__name__}(...), with parentheses."
+    if hasattr(callback, "on_fit_task_end"):
+        return "Give a callback of scikit-learn to set_callbacks instead."
+    return "Derive yours from it, and override what you need."

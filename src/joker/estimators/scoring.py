@@ -1,38 +1,83 @@
-"""How well a machine does on rows that it is not trained on."""
+"""Scores of fitted machines on rows that they are not trained on."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names
 from torch import Tensor
 
+from joker.data import Rows
 from joker.errors import InvalidParameter
-from joker.estimators.training_set import Sample
+from joker.estimators.training_set import LabelledRows, Sample
+from joker.losses import Loss
 from joker.models import Machine
-
-if TYPE_CHECKING:
-    from joker.estimators.base import KernelEstimator
+from joker.planning import Plan
 
 Scorer = Callable[[Any, Any, Any], float]  # estimator, X, y
 
 
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """The prediction function of some rows, which was computed before.
+
+    An estimator whose ``_predicted`` is set takes the values from here when it is given ``rows`` itself, the same
+    object. It computes the predictions of any other rows.
+    """
+
+    rows: Any  # (n, d)
+    values: NDArray[Any]  # (n, t)
+
+
+class Scorable(Protocol):
+    """The parts of an estimator that scoring uses."""
+
+    plan_: Plan
+    _machine: Machine
+    _offset: NDArray[np.float64]
+    _predicted: Predicted | None
+
+    def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self: ...
+    def _evaluate(self, machine: Machine, x: Any) -> Tensor: ...
+    def _rows(self, x: Any, machine: Machine) -> Rows: ...
+    def _decide(self, X: Any) -> NDArray[Any]: ...
+    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample: ...
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]: ...
+    def _columns(self, y: NDArray[Any], repeats: int, like: Tensor) -> Tensor: ...
+    def _loss_of_columns(self, repeats: int, place: torch.device) -> Loss: ...
+
+
+EstimatorT = TypeVar("EstimatorT", bound=Scorable)
+
+
+def with_predictions(model: EstimatorT, X: Any, values: NDArray[Any] | None = None) -> EstimatorT:
+    """Return a copy of a fitted estimator that computes the predictions of ``X`` only once, here.
+
+    ``values`` is the prediction function of ``X``, of shape (n, t), where it is known already.
+    """
+    ready = copy.copy(model)
+    ready._predicted = Predicted(X, model._decide(X) if values is None else values)
+    return ready
+
+
 def scorer_of(early_stopping: object) -> Scorer | None:
-    """Return what is to score; None is the loss."""
+    """Return the scorer that ``early_stopping`` names; None stands for the loss."""
     if isinstance(early_stopping, bool | np.bool_):
         return None
     if callable(early_stopping) and not isinstance(early_stopping, type):
         return early_stopping
     names = get_scorer_names()
     if early_stopping in names:
-        found: Scorer = get_scorer(early_stopping)
-        return found
+        scorer: Scorer = get_scorer(early_stopping)
+        return scorer
     close = get_close_matches(str(early_stopping), names, n=1)
     raise InvalidParameter(
         "early_stopping must be False, True (the loss), the name of a scikit-learn scorer or a function of estimator, "
@@ -40,25 +85,25 @@ def scorer_of(early_stopping: object) -> Scorer | None:
     )
 
 
-class Judge:
+class HeldOutScorer:
     """Scores the machine of all λ on held-out rows with one prediction; higher is better.
 
     Parameters
     ----------
     model : KernelEstimator
-        Whose machine it is.
+        The estimator that is being fitted.
     held : Sample
         The held-out rows.
     lams : list of float
-        The values of λ, each with as many columns of the machine as the sample has.
+        The values of λ. The machine has as many columns for each of them as the sample has.
     scorer : callable, optional
-        Gets a fitted estimator, the held-out rows that have a weight, and their targets. The default is
+        A function of a fitted estimator, the held-out rows with a positive weight, and their targets. The default is
         minus the weighted mean of the loss.
     """
 
-    def __init__(self, model: KernelEstimator, held: Sample, lams: list[float], scorer: Scorer | None) -> None:
+    def __init__(self, model: Scorable, held: Sample, lams: list[float], scorer: Scorer | None) -> None:
         self.model, self.lams, self.scorer = model, lams, scorer
-        self.held = held if scorer is None else held.weighty()
+        self.held = held if scorer is None else held.of_positive_weight()
         self.targets = None if scorer is None else model._decoded(self.held.y)
 
     def __call__(self, machine: Machine) -> list[float]:
@@ -66,10 +111,10 @@ class Judge:
         if self.scorer is None:
             return self._losses(machine)
         f = self.model._evaluate(machine, self.held.x).double().cpu().numpy()
-        return [self._score(machine, i, f) for i in range(len(self.lams))]
+        return [self._score(self.scorer, machine, i, f) for i in range(len(self.lams))]
 
     def _losses(self, machine: Machine) -> list[float]:
-        """Minus the mean losses, of predictions that are never there all at once."""
+        """Minus the mean loss of each λ. Predictions are computed tile by tile and are never all in memory."""
         rows = self.model._rows(self.held.x, machine)
         sums, w = np.zeros(len(self.lams)), self.held.w
         for tile, f in machine.stream(rows, self.model.plan_.scratch):
@@ -80,14 +125,13 @@ class Judge:
         total = len(self.held.y) if w is None else w.sum()
         return [-float(loss) / total for loss in sums]
 
-    def _score(self, machine: Machine, i: int, f: NDArray[Any]) -> float:
-        assert self.scorer is not None
+    def _score(self, scorer: Scorer, machine: Machine, i: int, f: NDArray[Any]) -> float:
         t = self.held.y.shape[1]
-        model = copy.copy(self.model)._take(machine, self.lams, i, t)
-        model.__dict__.pop("feature_names_in_", None)  # the rows have lost theirs
-        others, known = model._results, f[:, i * t : (i + 1) * t] + self.model._offset
-        model.__dict__["_results"] = lambda X, decode: decode(known.copy()) if X is self.held.x else others(X, decode)
-        score = self.scorer(model, self.held.x, self.targets)
+        fitted = copy.copy(self.model)._take(machine, self.lams, i, t)
+        model = with_predictions(fitted, self.held.x, f[:, i * t : (i + 1) * t] + fitted._offset)
+        if hasattr(model, "feature_names_in_"):
+            del model.feature_names_in_  # the checked rows have no names, and scikit-learn would warn
+        score = scorer(model, self.held.x, self.targets)
         if not isinstance(score, Real):
             raise InvalidParameter(
                 f"early_stopping must be a scorer that returns a number; got {type(score).__name__}. "
@@ -97,7 +141,7 @@ class Judge:
 
 
 def mean_losses(
-    model: KernelEstimator,
+    model: Scorable,
     held: Sample,
     repeats: int,
     f: Tensor,  # (n, t · repeats)
@@ -109,21 +153,27 @@ def mean_losses(
     return [float(mean) for mean in means.reshape(repeats, -1).mean(axis=1)]
 
 
+def mean_loss_at_zero(
+    model: Scorable,
+    targets: Tensor,  # (n, t)
+) -> float:
+    """Return the mean loss of an estimator, fitted or not, that predicts 0 for these targets."""
+    loss = model._loss_of_columns(1, targets.device)
+    return float(loss.value(targets, torch.zeros_like(targets)).mean())
+
+
 def score_path(
-    models: Sequence[KernelEstimator],
-    held: Sample,
-    score: Callable[[KernelEstimator], float],
+    models: Sequence[Scorable], held: LabelledRows, scorer: Callable[..., float]
 ) -> tuple[list[float], list[float]]:
-    """Return the mean loss of each model of a path, and its score on the same rows, with one prediction for all."""
+    """Return the mean loss of each model of a path and its score on the same rows, with one prediction for all.
+
+    Weights are passed to the scorer as ``sample_weight``, and only where rows have weights.
+    """
+    X, y, w = held
     first, *others = (model._machine for model in models)
-    f = models[0]._evaluate(first.joined(others), held.x).double().cpu()
+    f = models[0]._evaluate(first.joined(others), X).double().cpu()
     parts = np.split(f.numpy() + np.tile(models[0]._offset, len(models)), len(models), axis=1)
-    ready = (_knowing(model, part) for model, part in zip(models, parts, strict=True))
-    return mean_losses(models[0], held, len(models), f), [float(score(model)) for model in ready]
-
-
-def _knowing(model: KernelEstimator, f: NDArray[Any]) -> KernelEstimator:
-    """A model that has its predictions at hand, and is asked for no others."""
-    ready = copy.copy(model)
-    ready.__dict__["_results"] = lambda X, decode: decode(f.copy())
-    return ready
+    weights = {} if w is None else {"sample_weight": w}
+    ready = (with_predictions(model, X, part) for model, part in zip(models, parts, strict=True))
+    losses = mean_losses(models[0], models[0]._sample(X, y, w), len(models), f)
+    return losses, [float(scorer(model, X, y, **weights)) for model in ready]

@@ -1,83 +1,86 @@
-"""The documentation of what all estimators have in common, written once."""
+"""The documentation of the parameters and attributes that all estimators share."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from inspect import cleandoc
 from typing import TypeVar
 
-SHARED = """
+SHARED_DOCSTRING = """
 lam : float or sequence of float
-    The penalty λ. A sequence fits all values in one pass, as columns, and keeps the one with the
-    smallest mean loss on held-out rows; all are in ``path_``. Smaller fits the training rows closer.
+    The penalty λ; a smaller one fits the training rows more closely. A sequence fits all values in one pass, as
+    columns, and keeps the one with the smallest mean loss on held-out rows. All models are in ``path_``.
 kernel : str or Kernel
     ``"gaussian"``, ``"laplacian"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"cauchy"``,
     ``"linear"``, ``"polynomial"``, or a kernel of :mod:`joker.kernels` or of your own.
 bandwidth : {"auto", "median", "paper"}, float or array of shape (d,)
-    The kernel's length scale σ, or a rule that reads it off the distinct rows of positive weight; 1 where
-    there is only one such row. ``"median"`` is the median distance of two rows. ``"auto"`` keeps the bandwidth
-    of a Kernel object, and is half the median for a name (the median for the polynomial kernel). An array has
-    a bandwidth for each input, which is divided by it: a small one makes an input count, a large one forgets it.
+    The length scale σ of the kernel, or a rule that computes it from the distinct rows of positive weight; it is 1 if
+    there is only one such row. ``"median"`` is the median distance between two rows. ``"auto"`` keeps the bandwidth of
+    a Kernel object; for a name it is half the median (the median for the polynomial kernel). An array has a bandwidth
+    for each input, which is divided by it: an input with a small bandwidth matters more.
 n_features : int, None or "auto"
-    The number of random features; None is the kernel itself. ``"auto"`` is the kernel itself up to
-    50,000 rows and 4,000 features beyond, or wherever ``features`` names a kind; the linear kernel is its own map, with
-    a feature for each input. Beyond 10,000 rows the Laplacian, and kernels of your own that are not radial, need
-    features where X has more than a million numbers.
+    The number of random features; None uses the kernel itself. ``"auto"`` uses the kernel itself up to 50,000 rows, and
+    4,000 features with more rows or if ``features`` names a kind. The Laplacian, and kernels of your own that are not
+    radial, use features with more than 10,000 rows if X also has more than a million numbers. The linear kernel always
+    has one feature for each input.
 features : str
     The kind of features: ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``,
-    ``"tensor_sketch"``; ``"auto"`` is the kernel's default.
+    ``"tensor_sketch"``; ``"auto"`` is the default of the kernel.
 block_size : int or "auto"
-    Rows in a block. ``"auto"`` is one block up to 2,048 rows and blocks of 512 beyond; fewer where ``memory`` asks
-    for it, or where X is sparse and so wide that the rows of a block, made dense, would take half of the scratch space.
+    The number of rows in a block. ``"auto"`` is one block up to 2,048 rows, and 512 with more rows. Blocks are smaller
+    if ``memory`` requires it, or if X is sparse and a block of dense rows would take half of the scratch space.
 max_epochs : float
-    Passes over the rows. A problem in one block is solved to ``tol`` whatever this says.
+    The maximum number of passes over the rows. A problem in one block is always solved to ``tol``.
 tol : float
-    The relative duality gap to stop at.
+    The relative duality gap at which to stop.
 max_time : float
-    Seconds after which no further block is begun.
+    The time in seconds after which no further block is begun.
 averaging : bool
-    Whether to return the average of the iterates, where its gap is smaller than that of the last one.
+    Whether to return the average of the iterates, if its gap is smaller than that of the last iterate.
 momentum : bool
-    Whether to accelerate; pays where the gap is to become small over tens of epochs.
+    Whether to accelerate. This helps if the gap has to become small over tens of epochs.
 fit_intercept : bool
-    Whether to add an intercept: the weight of a feature that is always 1, penalised by λ/2 times its
-    square like every other weight. A regressor first moves the targets by their weighted mean, so that
-    a large offset costs nothing.
+    Whether to add an intercept: the weight of a feature that is always 1, penalised by λ/2 times its square like every
+    other weight. A regressor first subtracts the weighted mean from the targets, so that a large offset is not
+    penalised.
 standardize : bool
-    Whether to take each input as its z-score, by the mean and deviation of the rows that are trained on, weighted as
-    they are. Rows are scaled as they are handed out, without a second copy, and ``predict`` takes them raw.
-    An input that does not vary there counts for nothing. ``bandwidth`` is then in units of the deviation.
+    Whether to replace each input by its z-score, with the weighted mean and deviation of the training rows. Rows are
+    scaled when they are read, without a second copy, and ``predict`` takes unscaled rows. A constant input has no
+    effect. ``bandwidth`` is then in units of the deviation.
 early_stopping : bool, str or callable
-    Whether to stop when a score on held-out rows has not risen for three epochs, and to return the model of the
-    best epoch (and of the best λ of a path). True is minus the mean loss; else the name of a scikit-learn
-    scorer, such as ``"accuracy"``, or a function of a fitted estimator, X and y. A scorer gets the held-out rows that
-    have a weight, without their weights. See :class:`joker.callbacks.EarlyStopping` for another patience.
+    Whether to stop when a score on held-out rows has not risen for three epochs, and to return the model of the best
+    epoch (and of the best λ of a path). With True the score is minus the mean loss. It can also be the name of a
+    scikit-learn scorer, such as ``"accuracy"``, or a function of a fitted estimator, X and y. A scorer is given the
+    held-out rows of positive weight, without their weights. For another patience see
+    :class:`joker.callbacks.EarlyStopping`.
 validation_fraction : float
-    The share of rows to hold out where ``lam`` is a sequence or the fit is to stop early, and ``fit`` is given no
-    ``eval_set``. They are not trained on.
+    The share of rows to hold out if ``lam`` is a sequence or the fit stops early, and ``fit`` is given no ``eval_set``.
+    The fit does not train on these rows.
 warm_start : bool
-    Whether to go on from the fit before. With the same data and settings up to ``max_epochs`` further epochs are run:
-    3 and then 2 give what 5 give. With the same rows, kernel and columns, but other targets, weights, loss or
-    λ, the fit begins with the old α; else anew. Keeps the state of the solve in the estimator.
+    Whether to continue from the fit before. With the same data and settings, up to ``max_epochs`` further epochs are
+    run: 3 and then 2 give the same as 5. With the same rows, kernel and number of columns, but other targets, weights,
+    loss or λ, the fit begins with the old α. Otherwise it begins at zero. The estimator keeps the solver's state.
 device : str, torch.device or None
-    Where to compute; None is where X lies if it is a tensor, else the CPU.
+    Where to compute. None is the device of X if X is a tensor, else the CPU.
 dtype : {"auto", "float32", "float64"}
-    What to compute in; ``"auto"`` is float64 where the problem fits one block, else float32.
+    The type to compute in. ``"auto"`` is float64 if the problem fits one block, else float32.
 precision : {"auto", "mixed", "float32", "float64"}
-    ``"mixed"`` is float32 with the kernel among the rows of a block on the tensor cores of a CUDA card: it
-    shapes the steps and does not move the solution. ``"auto"`` is float64 where the problem fits one block, else
-    mixed; on the CPU mixed is the same as float32.
+    ``"mixed"`` is float32, with the kernel among the rows of a block computed on the tensor cores of a CUDA GPU. This
+    changes the steps and not the solution. ``"auto"`` is float64 if the problem fits one block, else mixed. On the CPU,
+    mixed is the same as float32.
 memory : int, str or "auto"
-    The most memory that ``fit`` and ``predict`` may take, such as ``"500MB"``: what the process grows by on the CPU,
-    what is allocated on a card. Where it is tight, blocks, parts of the features and tiles become small;
-    ``plan`` shows how. ``"auto"`` bounds the scratch space alone, by 256 MiB on the CPU and 1 GiB on a card.
+    The maximum memory of ``fit`` and ``predict``, such as ``"500MB"``: the growth of the process on the CPU, the
+    allocated memory on a GPU. With less memory, blocks, chunks of the features and tiles are smaller; ``plan`` shows
+    their sizes. ``"auto"`` limits only the scratch space, to 256 MiB on the CPU and 1 GiB on a GPU.
 callbacks : sequence of Callback or None
-    What is to watch the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``, ``EarlyStopping``,
-    ``Progress`` or your own. Those of scikit-learn 1.9 go to ``set_callbacks``.
+    Objects that are called during the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``,
+    ``EarlyStopping``, ``Progress`` or your own. Use ``set_callbacks`` for those of scikit-learn 1.9.
 verbose : {0, 1}
-    1 shows a progress line on a terminal, and a line at the end elsewhere.
+    1 shows a progress line on a terminal. If standard error is not a terminal, it prints one line at the end.
 random_state : int, RandomState or None
-    Seeds features, blocks, the bandwidth's sample and the held-out rows. A warm start keeps the seed of the fit
-    before where this is not a number.
+    The seed of the features, the blocks, the sample for the bandwidth and the held-out rows. A warm start keeps the
+    seed of the fit before if this is not a number.
 
 Attributes
 ----------
@@ -88,41 +91,42 @@ coef_ : ndarray of shape (m,) or (t, m)
 intercept_ : float or ndarray of shape (t,)
     The intercept; 0 without one.
 mean_, scale_ : ndarray of shape (d,)
-    With ``standardize`` the mean and the deviation of each input; a deviation of 0 marks one that does not vary.
+    With ``standardize``, the mean and the deviation of each input; the deviation of a constant input is 0.
 lam_ : float
-    λ of the model.
+    The λ of the model.
 bandwidth_ : float or ndarray of shape (d,)
-    σ of the model, or that of each input.
+    The σ of the model, or that of each input.
 gap_ : float
-    The relative duality gap of the model's worst column: how far at most, as a share of the
-    objective, from the best there is.
+    The relative duality gap of the worst column: a bound on the distance to the optimum, as a share of the objective.
 n_iter_ : int
-    Passes over the rows, up to the model: with early stopping, those of the best epoch.
+    The number of passes over the rows for this model; with early stopping, up to the best epoch.
 history_ : list of dict
-    For every epoch that was run: ``epoch``, ``seconds``, ``primal`` and ``dual`` (bounds on the optimum of the
-    objective over λ, from above and below, all columns together), ``gap`` (relative, worst column),
-    ``validation_score`` (of this λ, where rows are held out) and ``peak_bytes`` (the most memory held so far, by
-    torch on a card, else by the process). The first also has ``plan``, the numbers of ``plan_``.
+    For every epoch: ``epoch``, ``seconds``, ``primal`` and ``dual`` (upper and lower bounds on the minimum of the
+    objective over λ, summed over columns), ``gap`` (relative, of the worst column), ``validation_score`` (of this λ, if
+    rows are held out) and ``peak_bytes`` (the maximum memory so far, of torch on a GPU, else of the process). The first
+    entry also has ``plan``, the numbers of ``plan_``.
 plan_ : Plan
-    What the fit held in memory, as it was planned; ``print`` shows a table.
+    The planned memory of the fit; ``print`` shows a table.
 stop_reason_ : str
-    Why the solve ended.
+    The reason why the solver stopped.
 path_ : Path
-    Where rows are held out (a path, early stopping) or with ``eval_set``: ``lam``, ``scores``, a fitted estimator
-    for each λ in ``models``.
+    If rows are held out (for a path of λ or early stopping), or with ``eval_set``: ``lam``, ``scores``, and a fitted
+    estimator for each λ in ``models``.
 n_features_in_ : int
     The number of inputs d.
 schema_ : Schema
-    Names and kinds of the inputs, where the rows were those of a row store.
+    The names and kinds of the inputs, if the rows come from a row store.
 feature_names_in_ : ndarray of str
-    Their names, where X has any.
+    The names of the inputs, if X has any.
 """
 
 Documented = TypeVar("Documented", bound=type)
 
 
 def documented(cls: Documented) -> Documented:
-    """Put the shared parameters and attributes into the docstring of a class, where it says ``%(shared)s``."""
-    text = cleandoc(cls.__doc__ or "")
-    cls.__doc__ = text.replace("%(shared)s", SHARED.strip())
+    """Insert the shared text into the docstring of a class at ``%(shared)s``, and the default of each parameter."""
+    text = cleandoc(cls.__doc__ or "").replace("%(shared)s", SHARED_DOCSTRING.strip())
+    for field in fields(cls):
+        text = re.sub(rf"^{field.name} : .*", rf"\g<0>, default={field.default!r}", text, count=1, flags=re.MULTILINE)
+    cls.__doc__ = text
     return cls

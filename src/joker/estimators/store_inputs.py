@@ -1,29 +1,27 @@
-"""Row stores where an estimator expects arrays: their rows and targets, and whether the columns are the right ones."""
+"""Row stores as the data of an estimator: their rows, targets and column names."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, validate_data
 
 from joker.data import Labels, Schema, Store, StoreRows
+from joker.data.array_rows import as_array
 from joker.errors import InvalidData
-from joker.estimators.inputs import as_array
 
-if TYPE_CHECKING:
-    from joker.estimators.base import KernelEstimator
-
-SHOWN = 8  # names of columns that a message lists
+MAX_NAMES = 8  # column names that a message lists
 
 
 def is_stored(X: Any) -> bool:
-    """Whether rows are those of a store."""
+    """Whether the data are a row store, or rows of one."""
     return isinstance(X, Store | StoreRows)
 
 
 def classes_of(X: Any, y: Any) -> Any:
-    """The classes of rows: those given, else those of a store."""
+    """Return the classes of the rows: those given, or those of a store."""
     if y is not None:
         return as_array(y)
     _check_given(X)
@@ -36,7 +34,7 @@ def classes_of(X: Any, y: Any) -> Any:
 
 
 def numbers_of(X: Any, y: Any) -> Any:
-    """The numbers to predict for rows: those given, else those of a store."""
+    """Return the numeric targets of the rows: those given, or those of a store."""
     if y is not None:
         return as_array(y)
     _check_given(X)
@@ -53,8 +51,8 @@ def _check_given(X: Any) -> None:
         )
 
 
-def check_stored(model: KernelEstimator, X: Store | StoreRows, y: Any, reset: bool = True, **checks: Any) -> Any:
-    """Check rows of a store, and their targets, as arrays are checked."""
+def check_stored(model: BaseEstimator, X: Store | StoreRows, y: Any, reset: bool = True, **checks: Any) -> Any:
+    """Check rows of a store and their targets, as arrays are checked."""
     if isinstance(X, Store):
         if not reset:
             check_columns(model, X.schema)
@@ -68,18 +66,18 @@ def check_stored(model: KernelEstimator, X: Store | StoreRows, y: Any, reset: bo
     return X, y
 
 
-def check_columns(model: KernelEstimator, schema: Schema) -> None:
-    """Refuse rows whose columns are not those of the training rows, naming those that differ."""
+def check_columns(model: BaseEstimator, schema: Schema) -> None:
+    """Refuse rows whose columns are not those of the training rows; name those that differ."""
     known = getattr(model, "schema_", None)
     if known is None or known.names == schema.names:
         return
-    missing, odd = ([n for n in a.names if n not in set(b.names)] for a, b in ((known, schema), (schema, known)))
-    found = [
-        f"{what} {', '.join(map(repr, names[:SHOWN]))}{' and more' if len(names) > SHOWN else ''}"
-        for what, names in (("lacks", missing), ("has the unknown", odd))
+    missing, unknown = ([n for n in a.names if n not in set(b.names)] for a, b in ((known, schema), (schema, known)))
+    differences = [
+        f"{what} {', '.join(map(repr, names[:MAX_NAMES]))}{' and more' if len(names) > MAX_NAMES else ''}"
+        for what, names in (("lacks", missing), ("has the unknown", unknown))
         if names
     ]
     raise InvalidData(
         "X must have the columns of the training rows, in their order; it "
-        f"{' and '.join(found) or 'has them in another order'}. Convert the data with schema=model.schema_."
+        f"{' and '.join(differences) or 'has them in another order'}. Convert the data with schema=model.schema_."
     )

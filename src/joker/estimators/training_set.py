@@ -1,38 +1,52 @@
-"""Rows with their targets, as the estimators pass them on."""
+"""Rows with their encoded targets and weights."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from joker.data import StoreRows
+from joker.data import Rows, StoreRows
+from joker.data.array_rows import RowSubset, pick
 from joker.errors import InvalidData
-from joker.estimators.inputs import RowSubset, pick
 from joker.runtime import chunks
+
+LabelledRows = tuple[Any, Any, Any]  # X, y and sample_weight as a user gives them; the weights may be None
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows with their targets, coded as numbers."""
+    """Rows with their targets, encoded as numbers."""
 
     x: Any  # (n, d): an array or a CSR matrix, or a part of one, or rows of a store
     y: NDArray[Any]  # (n, t): float32 or float64, or int8 where they are signs
     w: NDArray[np.float64] | None = None  # (n,)
-    copied: int = 0  # bytes of the copy that checking the rows has made
+    copied: int = 0  # bytes of the copy that validation has made
+    held_out: int = 0  # rows of the same data that are held out
+    label_bytes: int = 0  # bytes of a class label; 0 where targets are numbers
+
+    @classmethod
+    def blank(cls, x: Any, targets: NDArray[Any], share: float, copied: int, label_bytes: int) -> Sample:
+        """Return a sample with the sizes of a fit to ``x``, of which a share is held out, and without its numbers."""
+        n = x.shape[0]
+        held_out = math.ceil(n * share)
+        if held_out and not isinstance(x, Rows):
+            x = RowSubset(x, np.broadcast_to(np.intp(0), (n - held_out,)))
+        y = np.broadcast_to(targets, (n - held_out, targets.shape[1]))
+        return cls(x, y, None, copied, held_out, label_bytes)
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows."""
         return Sample(pick(self.x, rows), self.y[rows], None if self.w is None else self.w[rows])
 
     def hold_out(self, share: float, strata: NDArray[Any] | None, seed: int) -> tuple[Sample, Sample]:
-        """Return the rows to train on, which are not copied, and a share of the rows to score on.
+        """Return the training rows, which are not copied, and a share of the rows to score on.
 
-        The share is as large in every stratum. Of a store it is the last rows: they are in random order.
+        The share is the same in every stratum. A store holds out its last rows, which are in random order.
         """
         if isinstance(self.x, StoreRows):
             last = min(max(1, len(self.y) - math.ceil(share * len(self.y))), len(self.y) - 1)
@@ -41,8 +55,9 @@ class Sample:
             rows = np.arange(len(self.y))
             kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
             kept = np.sort(kept)
-            train = Sample(RowSubset(self.x, kept), self.y[kept], None if self.w is None else self.w[kept], self.copied)
+            train = Sample(RowSubset(self.x, kept), self.y[kept], None if self.w is None else self.w[kept])
             scored = self.take(np.sort(held))
+        train = replace(train, copied=self.copied, held_out=len(scored.y), label_bytes=self.label_bytes)
         if any(part.w is not None and not part.w.any() for part in (train, scored)):
             raise InvalidData(
                 "the rows held out to choose lam or the epoch, and the others, must not all have zero weight. "
@@ -53,8 +68,8 @@ class Sample:
     def _run(self, start: int, stop: int) -> Sample:
         return Sample(self.x.run(start, stop), self.y[start:stop], None if self.w is None else self.w[start:stop])
 
-    def weighty(self) -> Sample:
-        """Return the rows that have a weight."""
+    def of_positive_weight(self) -> Sample:
+        """Return the rows of positive weight."""
         return self if self.w is None else self.take(np.flatnonzero(self.w))
 
     def mean(self) -> NDArray[np.float64]:  # (t,)

@@ -1,4 +1,4 @@
-"""What a fit leaves for the next one to begin with."""
+"""Warm start: what a fit stores for the next one to begin with."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
-from joker.estimators.inputs import parts_of
+from joker.data.array_rows import arrays_of
 from joker.estimators.training_set import Sample
 from joker.kernels import Kernel
 from joker.prepare import Training
 
-BELONGS = {"rows", "kernel or features", "dtype"}  # to α: where these differ it says nothing
+ALPHA_NEEDS = {"rows", "kernel or features", "dtype"}  # α of another problem is useless where these differ
 
 
 @dataclass(frozen=True, eq=False)
-class Marks:
-    """What tells one problem from another, to the last bit."""
+class ProblemHashes:
+    """Hashes that identify a problem, to the last bit."""
 
     rows: str
     targets: str
     kernel: Kernel
 
     @classmethod
-    def of(cls, sample: Sample, lams: list[float], training: Training) -> Marks:
-        """Return the marks of a problem."""
-        return cls(joblib.hash(parts_of(sample.x)), joblib.hash((sample.y, sample.w, lams)), training.kernel)
+    def of(cls, sample: Sample, lams: list[float], training: Training) -> ProblemHashes:
+        """Return the hashes of a problem."""
+        return cls(joblib.hash(arrays_of(sample.x)), joblib.hash((sample.y, sample.w, lams)), training.kernel)
 
 
 @dataclass(frozen=True, eq=False)
-class Warm:
-    """Where a fit ended."""
+class WarmStart:
+    """The end of a fit."""
 
     seed: int
-    marks: Marks
+    hashes: ProblemHashes
     state: dict[str, Any]
 
-    def lead(self, training: Training, marks: Marks) -> None:
-        """Let a training go on from here, if its problem is the same; else from α, if rows and kernel are."""
+    def continue_in(self, training: Training, hashes: ProblemHashes) -> None:
+        """Continue in a training of the same problem; start at α in one of the same rows and kernel."""
         descent = training.descent
-        if (marks.rows, marks.kernel) != (self.marks.rows, self.marks.kernel):
+        if (hashes.rows, hashes.kernel) != (self.hashes.rows, self.hashes.kernel):
             return
         differing = set(descent.differing(self.state))
-        if not differing and marks.targets == self.marks.targets:
+        if not differing and hashes.targets == self.hashes.targets:
             descent.load_state_dict(self.state)
             limits = descent.settings.max_epochs + descent.epoch, descent.settings.max_time + descent.seconds
             descent.settings = replace(descent.settings, max_epochs=limits[0], max_time=limits[1])
-        elif not differing & BELONGS:
+        elif not differing & ALPHA_NEEDS:
             descent.start_at(self.state["state"]["alpha"])
 
 
-def seed_of(random_state: int | np.random.RandomState | None, before: Warm | None) -> int:
-    """Return the seed of a fit; one that is to go on keeps that of the fit before, where none is given."""
+def seed_of(random_state: int | np.random.RandomState | None, before: WarmStart | None) -> int:
+    """Return the seed of a fit; without one, a fit that continues another has its seed."""
     if before is not None and not isinstance(random_state, Integral):
         return before.seed
     return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,4 +1,4 @@
-"""Feature maps: ψ with E⟨ψ(x), ψ(z)⟩ = k(x, z), drawn once and frozen."""
+"""Feature maps ψ with E⟨ψ(x), ψ(z)⟩ = k(x, z), drawn once and immutable."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from joker.features.base import Blank, Draw, FeatureKernel, FeatureMap
 from joker.ops.triton_support import starting
 from joker.runtime import generator
 
-__all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "draw", "outline"]
+__all__ = ["KINDS", "Draw", "FeatureMap", "Kind", "check", "draw", "outline"]
 
-SPARE = 8  # numbers for each feature that a kernel may need to draw its lengths
+NUMBERS_PER_LENGTH = 8  # float64 numbers that a kernel may need to draw the length of a frequency
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How a kind of feature map is drawn, and the kernels it is for.
+    """A kind of feature map: how it is drawn, and for which kernels.
 
     Parameters
     ----------
     draw : callable
         ``draw(kernel, d, m, generator)``, in float64 on the CPU.
     needs : str
-        What the kernel must be, in words.
+        The condition on the kernel, in words for a message.
     outline : callable
-        ``outline(kernel, d, m, blank)``: the map without its numbers, its tensors made by ``blank(*shape)``.
+        ``outline(kernel, d, m, blank)``: the map without its numbers, with tensors from ``blank(*shape)``.
     held : int
-        How many times the numbers of the map, in float64, drawing holds at its peak.
+        The peak memory of drawing, as a multiple of the numbers of the map in float64.
     """
 
     draw: Callable[[Any, int, int, torch.Generator], FeatureMap]
@@ -62,7 +62,7 @@ def draw(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> FeatureMap:
-    """Draw a feature map of ``kernel``: the same on every device.
+    """Draw a feature map of ``kernel``. The draw is the same on every device.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ def draw(
     d, m : int
         The number of inputs and of features.
     seed : int
-        Which draw.
+        The seed of the draw.
     dtype, device
-        Of the map's tensors, and of the rows it will be given.
+        The type and device of the tensors of the map, and of the rows it is called with.
 
     Raises
     ------
     UnknownName
-        If there is no such kind.
+        If ``kind`` is not a known name.
     InvalidParameter
-        If the kind does not suit the kernel, or m the kind.
+        If the kernel does not have this kind of features, or if this kind cannot have m features.
     """
     kind = _suitable(kernel, kind)
     _check_number(m)
@@ -101,9 +101,9 @@ def outline(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> tuple[FeatureMap, int]:
-    """Return a map with the sizes of the one that `draw` gives but no numbers in it, and the bytes that drawing holds.
+    """Return a map with the sizes of the one that `draw` returns, without numbers, and the bytes that drawing needs.
 
-    It takes no memory, and is to be asked for sizes only. The bytes are those beside the map itself.
+    The map needs no memory; only its sizes may be used. The bytes do not include those of the map itself.
     """
 
     def blank(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
@@ -111,17 +111,30 @@ def outline(
 
     chosen = KINDS[_suitable(kernel, kind)]
     _check_number(m)
-    found = chosen.outline(kernel, d, m, blank)
-    return found, 8 * (chosen.held * sum(tensor.numel() for tensor in found.tensors.values()) + SPARE * m)
+    outlined = chosen.outline(kernel, d, m, blank)
+    return outlined, 8 * (
+        chosen.held * sum(tensor.numel() for tensor in outlined.tensors.values()) + NUMBERS_PER_LENGTH * m
+    )
+
+
+def check(kernel: FeatureKernel, kind: str | None, d: int, m: int | None) -> None:
+    """Raise the error that `draw` raises for these values; without features (m is None) no kind may be named."""
+    if m is not None:
+        outline(kernel, kind, d, m)
+    elif kind not in (None, "auto"):
+        raise InvalidParameter(
+            f"features need their number, n_features; got features={kind!r} and n_features=None, which uses the "
+            "kernel itself. Give n_features, such as 1000, or leave features out."
+        )
 
 
 def _check_number(m: object) -> None:
     if not isinstance(m, Integral) or m < 1:
-        raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for one.")
+        raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for example.")
 
 
 def _suitable(kernel: FeatureKernel, kind: str | None) -> str:
-    """Return the kind, the kernel's default where none is named, once it suits the kernel."""
+    """Return the kind, or the default of the kernel; raise InvalidParameter if the kernel does not have this kind."""
     if not kernel.feature_kinds:
         raise InvalidParameter(
             f"features need a kernel with a feature map; the {kernel.name} kernel has none. "

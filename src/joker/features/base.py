@@ -1,4 +1,4 @@
-"""What a feature map is, and what it asks of a kernel."""
+"""The definition of a feature map, and of the kernels that it needs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from joker.ops.bfloat16_gram import TENSOR_CORE_MULTIPLE
 from joker.ops.triton_support import round_up
-
-WHOLE = 16  # numbers: sides of a matrix that tensor cores take as they are
 
 
 class FeatureKernel(Protocol):
-    """A kernel that knows which feature maps suit it, the default first."""
+    """A kernel with the names of its feature maps."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name of the kernel in messages."""
         ...
 
     @property
     def feature_kinds(self) -> tuple[str, ...]:
-        """The kinds of feature map, by name."""
+        """The kinds of feature map of the kernel, the default first."""
         ...
 
 
@@ -34,7 +33,7 @@ class Spectral(Protocol):
     """A stationary kernel k(x, z) = E cos⟨w, x − z⟩."""
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
-        """Draw m frequencies w, one a column, in float64 on the CPU."""
+        """Draw m frequencies w, one in each column, in float64 on the CPU."""
         ...
 
 
@@ -67,18 +66,18 @@ class Power(Protocol):
 
 @dataclass(frozen=True)
 class Draw:
-    """What it takes to draw a map again, bit for bit on the same machine.
+    """The arguments with which a map can be drawn again, bit for bit on the same machine.
 
     Parameters
     ----------
     kernel : FeatureKernel
-        The kernel that the features are of.
+        The kernel that the features approximate.
     kind : str
         The kind of map, a name of :data:`joker.features.KINDS`.
     d, m : int
         The number of inputs and of features.
     seed : int
-        Which draw.
+        The seed of the draw.
     """
 
     kernel: FeatureKernel
@@ -92,14 +91,14 @@ class Draw:
 class FeatureMap(ABC):
     """A drawn map ψ from d inputs to m features, with E⟨ψ(x), ψ(z)⟩ = k(x, z) over draws.
 
-    A call neither waits for the device nor moves anything to it, so that it can be
-    captured in a CUDA graph. With frequencies of heavy tails the argument of a cosine is
-    large: leave the matrix product its full precision.
+    A call neither waits for the device nor copies anything to it, so that it can be
+    captured in a CUDA graph. Frequencies of heavy-tailed distributions make the argument of a cosine
+    large, so the matrix product must have full precision.
 
     Parameters
     ----------
     origin : Draw, optional
-        How the whole map was drawn, so that a file keeps a seed in place of tensors; a slice has none.
+        How the whole map was drawn. A file then stores a seed instead of tensors. None for a slice.
     """
 
     origin: Draw | None = field(default=None, kw_only=True, repr=False)
@@ -127,7 +126,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def work_bytes(self, b: int) -> int:
-        """Return the bytes that a call on b rows holds at its peak, its result included."""
+        """Return the bytes that a call on b rows holds at its peak, including its result."""
 
     def fill(
         self,
@@ -135,7 +134,7 @@ class FeatureMap(ABC):
         out: Tensor | None = None,  # (b, m)
         low: Tensor | None = None,  # (b, m), bfloat16
     ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``."""
         psi = self(x)
         if low is not None:
             low.copy_(psi)
@@ -149,20 +148,26 @@ class FeatureMap(ABC):
         self,
         x: Tensor,  # (b, d)
         out: Tensor | None = None,  # (b, m)
-    ) -> tuple[Tensor, Tensor]:  # (b, m), (b and more, m and more)
-        """Return ψ of each row, in ``out`` where that is given, and the same in bfloat16 with zeros behind.
+    ) -> tuple[Tensor, Tensor]:  # (b, m), and padded (b, m)
+        """Return ψ of each row, in ``out`` if that is given, and the same in bfloat16, padded with zeros.
 
-        Rows and columns of zeros make both numbers multiples of 16: a product of any other size is several
+        Rows and columns of zeros make both sides multiples of 16: products of matrices of other sizes are several
         times slower on tensor cores.
         """
-        low = x.new_empty(round_up(len(x), WHOLE), round_up(self.n_features, WHOLE), dtype=torch.bfloat16)
+        low = x.new_empty(
+            round_up(len(x), TENSOR_CORE_MULTIPLE),
+            round_up(self.n_features, TENSOR_CORE_MULTIPLE),
+            dtype=torch.bfloat16,
+        )
         low[len(x) :] = 0
         low[:, self.n_features :] = 0
         return self.fill(x, out, low[: len(x), : self.n_features]), low
 
     def mixed_bytes(self, b: int) -> int:
-        """Return the bytes that `mixed` on b rows holds at its peak, its results included."""
-        return self.work_bytes(b) + 2 * round_up(b, WHOLE) * round_up(self.n_features, WHOLE)
+        """Return the bytes that `mixed` on b rows holds at its peak, including its results."""
+        return self.work_bytes(b) + 2 * round_up(b, TENSOR_CORE_MULTIPLE) * round_up(
+            self.n_features, TENSOR_CORE_MULTIPLE
+        )
 
     def apply(
         self,
@@ -178,12 +183,12 @@ class FeatureMap(ABC):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the tensors that the map consists of."""
+        """The bytes of the tensors of the map."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors that the map consists of, by their names."""
+        """The tensors of the map, by their names."""
         return {f.name: t for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)}
 
     def to(self, dtype: torch.dtype, device: torch.device | str) -> Self:
@@ -196,32 +201,22 @@ class FeatureMap(ABC):
 
 
 class FilledMap(FeatureMap):
-    """A map that makes its features in place: a call is a ``fill`` of new room."""
+    """A map that writes its features to a given tensor: a call is a ``fill`` of a new one."""
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
+    def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         return self.fill(x)
 
     @abstractmethod
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor: ...  # (b, d) -> (b, m)
 
 
 Blank = Callable[..., Tensor]
-"""``blank(*shape)`` is a tensor of that shape that takes no memory: for maps of which only the size matters."""
+"""``blank(*shape)`` returns a tensor of that shape without memory, for maps of which only the sizes are used."""
 
 
 def draw_radii(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Tensor:  # (m,)
-    """Draw the lengths of m frequencies in d dimensions, ‖w‖ = τ‖g‖/σ, where ‖g‖ is chi with d degrees."""
-    # torch draws chi-squared from its global generator only: NumPy's is seeded from ours.
+    """Draw the lengths of m frequencies in d dimensions, ‖w‖ = τ‖g‖/σ; ‖g‖ has a chi distribution of d degrees."""
+    # torch draws chi-squared variables from its global generator only, so NumPy draws them with a seed from ours.
     seed = int(torch.randint(2**63 - 1, (1,), generator=generator))
     squares = torch.from_numpy(np.random.default_rng(seed).chisquare(d, m))
     return squares.sqrt_().mul_(kernel.mixture(m, generator)).div_(kernel.bandwidth)

@@ -1,4 +1,4 @@
-"""The linear kernel's own features: the inputs themselves."""
+"""The features of the linear kernel: the inputs themselves."""
 
 from __future__ import annotations
 
@@ -29,40 +29,33 @@ class Identity(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.inputs
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return self.last - self.first
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
+    def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         return x[:, self.first : self.last]
 
     def slice(self, start: int, stop: int) -> Identity:
-        """Return the map of the features ``start`` to ``stop`` alone."""
         return replace(self, first=self.first + start, last=self.first + stop, origin=None)
 
     def work_bytes(self, b: int) -> int:
-        """Return 0: nothing is made."""
+        """Return 0: the features are a view of the inputs."""
         return 0
 
 
 def outline(kernel: FeatureKernel, d: int, m: int, blank: Blank) -> Identity:
-    """Return the map, which has no numbers."""
-    return Identity(d, 0, d)
-
-
-def draw(kernel: FeatureKernel, d: int, m: int, generator: torch.Generator) -> Identity:
-    """Return the map, of which there is one."""
+    """Return the map, which has no tensors."""
     if m != d:
         raise InvalidParameter(
             f"n_features must be the number of inputs with the {kernel.name} kernel, which is its own feature map; "
             f"got {m} with {d} inputs. Use n_features={d}."
         )
     return Identity(d, 0, d)
+
+
+def draw(kernel: FeatureKernel, d: int, m: int, generator: torch.Generator) -> Identity:
+    """Return the map, without anything random."""
+    return outline(kernel, d, m, torch.empty)

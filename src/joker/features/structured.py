@@ -1,4 +1,4 @@
-"""Structured random features: frequencies by Hadamard transforms, without a d × m matrix."""
+"""Structured random features: frequencies from Hadamard transforms, without a d × m matrix."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 from joker.features.base import Blank, FilledMap, ScaleMixture, draw_phase, draw_radii
 from joker.ops.structured import project, structured_cosines, structured_fused
 
-ROUNDS = 3  # products HD; with fewer the directions are visibly not uniform
-SHORTEST = (
-    64  # length p of a transform: at 4 the mean of ψψ is off the kernel by up to 0.3, at 16 by 0.02, at 64 unseen
-)
+ROUNDS = 3  # products HD; with fewer of them the directions are measurably not uniform
+# Length p of a transform. The mean of ψ(x)·ψ(z) differs from the kernel by up to 0.3 for p = 4, by up to 0.02 for
+# p = 16, and not measurably for p = 64.
+SHORTEST_TRANSFORM = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +23,8 @@ class Structured(FilledMap):
 
     H is the Hadamard matrix, D diagonal with random signs and R diagonal with the lengths
     of the frequencies. The rows of a block are orthogonal and nearly uniform on the
-    sphere. It costs O(m log p) time a row, where a dense map costs O(m d), and stores 5m
-    numbers. Inputs are padded with zeros to p, a power of two.
+    sphere. A row costs O(m log p) time, instead of O(m d) for a dense map, and the map stores
+    5m numbers. Inputs are padded with zeros to p, a power of two.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class Structured(FilledMap):
     phase : Tensor
         The phases β, (m,).
     scale : float
-        √(2/m), where m counts the features of the whole map: a slice keeps it.
+        √(2/m), where m is the number of features of the whole map; the same for a slice.
     inputs : int
         The number of inputs d ≤ p.
     skip : int
-        How many rows of the first block come before the first feature.
+        The number of rows of the first block before the first feature.
     """
 
     signs: Tensor  # (c, 3, p)
@@ -51,36 +51,25 @@ class Structured(FilledMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.inputs
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return self.radii.shape[0]
 
-    def project(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
+    def project(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         """Return R S x, the inner products of the rows with the frequencies."""
         return project(x, self.signs, self.radii, self.skip)
 
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` where that is given, and write it to ``low`` as well."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor:  # (b, d) -> (b, m)
         return structured_cosines(x, self.signs, self.radii, self.phase, self.scale, self.skip, out=out, low=low)
 
     def fill_bytes(self, b: int) -> int:
-        """Return what a transform holds, or nothing where a card makes the features in place."""
+        """Return the bytes that a transform holds, or 0 if a GPU computes the features in place."""
         return 0 if structured_fused(self.signs) else self._transform_bytes(b)
 
     def slice(self, start: int, stop: int) -> Structured:
-        """Return the map of the features ``start`` to ``stop`` alone, with the blocks they need."""
+        """Return the map of the features ``start`` to ``stop`` alone, with the blocks that they need."""
         p = self.signs.shape[2]
         first, last = (self.skip + start) // p, -(-(self.skip + stop) // p)
         return replace(
@@ -93,25 +82,25 @@ class Structured(FilledMap):
         )
 
     def work_bytes(self, b: int) -> int:
-        """Return the bytes of the transforms, or of the result alone where a card makes it in one pass."""
+        """Return the bytes of the transforms, or of the result only if a GPU computes it in one pass."""
         result = b * self.n_features * self.radii.element_size()
         return result if structured_fused(self.signs) else self._transform_bytes(b)
 
     def _transform_bytes(self, b: int) -> int:
-        """Return the bytes of what a transform is given and of the two tensors it makes."""
+        """Return the bytes of the argument of a transform and of the two tensors that it allocates."""
         blocks, _, p = self.signs.shape
         return 3 * b * blocks * p * self.signs.element_size()
 
 
 def outline(kernel: ScaleMixture, d: int, m: int, blank: Blank) -> Structured:
-    """Return the map as it will be, without its numbers."""
+    """Return the map without its numbers."""
     p = _order(d)
     return Structured(blank(-(-m // p), ROUNDS, p), blank(m), blank(m), math.sqrt(2 / m), d)
 
 
 def _order(d: int) -> int:
     """Return the length p of a transform of d inputs."""
-    return max(SHORTEST, 1 << (d - 1).bit_length())
+    return max(SHORTEST_TRANSFORM, 1 << (d - 1).bit_length())
 
 
 def draw(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> Structured:
@@ -119,6 +108,6 @@ def draw(kernel: ScaleMixture, d: int, m: int, generator: torch.Generator) -> St
     p = _order(d)
     blocks = -(-m // p)
     signs = torch.randint(2, (blocks, ROUNDS, p), generator=generator).double().mul_(2).sub_(1)
-    # A Gaussian vector of p parts, seen in the d that the inputs fill, is Gaussian: so p, not d, degrees.
+    # The first d of p independent Gaussian variables are Gaussian too, so the lengths have p degrees of freedom.
     radii = draw_radii(kernel, p, m, generator).mul_(p ** (-ROUNDS / 2))
     return Structured(signs, radii, draw_phase(m, generator), math.sqrt(2 / m), d)

@@ -16,23 +16,23 @@ class TensorSketch(FeatureMap):
     """ψ(x) = IFFT(Π_j FFT(C_j x̃)), with x̃ = [x/σ, 1] and count sketches C_j, j = 1…degree.
 
     (⟨x, z⟩/σ² + 1)^degree = ⟨x̃, z̃⟩^degree is an inner product of tensor powers. A count
-    sketch adds each input, with a random sign, into a random one of m buckets and keeps
-    inner products on average; so does the circular convolution of independent sketches,
-    which is the count sketch of the tensor power.
+    sketch adds each input, with a random sign, to one of m buckets chosen at random, and
+    preserves inner products in expectation. So does the circular convolution of independent
+    sketches, which is a count sketch of the tensor power.
 
     Parameters
     ----------
     buckets : Tensor
-        Where each input goes, (degree, d + 1), of int64.
+        The bucket of each input, (degree, d + 1), of int64.
     signs : Tensor
-        Its sign, (degree, d + 1).
+        The sign of each input, (degree, d + 1).
     bandwidth : float
         The length scale σ.
     width : int
         The number of buckets.
     first, last : int
-        The buckets that are features. The transform needs all of them, so that a slice
-        holds as much as the whole map while it works, and less only in its result.
+        The buckets that are features. The transform needs all buckets, so a call of a slice
+        needs as much memory as that of the whole map; only its result is smaller.
     """
 
     buckets: Tensor  # (degree, d + 1)
@@ -44,19 +44,13 @@ class TensorSketch(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """The number of inputs d."""
         return self.signs.shape[1] - 1
 
     @property
     def n_features(self) -> int:
-        """The number of features m."""
         return self.last - self.first
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row."""
+    def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         lifted = pad(x / self.bandwidth, (0, 1), value=1.0)  # (b, d + 1)
         product = self._spectrum(lifted, 0)
         for j in range(1, len(self.signs)):
@@ -64,18 +58,13 @@ class TensorSketch(FeatureMap):
         features: Tensor = torch.fft.irfft(product, n=self.width)
         return features if self.n_features == self.width else features[:, self.first : self.last].clone()
 
-    def _spectrum(
-        self,
-        lifted: Tensor,  # (b, d + 1)
-        j: int,
-    ) -> Tensor:  # (b, width // 2 + 1)
+    def _spectrum(self, lifted: Tensor, j: int) -> Tensor:  # (b, d + 1) -> (b, width // 2 + 1)
         """Return the Fourier transform of the count sketch C_j x̃."""
         sketch = lifted.new_zeros(len(lifted), self.width)
         spectrum: Tensor = torch.fft.rfft(sketch.index_add_(1, self.buckets[j], lifted * self.signs[j]))
         return spectrum
 
     def slice(self, start: int, stop: int) -> TensorSketch:
-        """Return the map of the features ``start`` to ``stop`` alone."""
         return replace(self, first=self.first + start, last=self.first + stop, origin=None)
 
     def work_bytes(self, b: int) -> int:
@@ -84,7 +73,7 @@ class TensorSketch(FeatureMap):
 
 
 def outline(kernel: Power, d: int, m: int, blank: Blank) -> TensorSketch:
-    """Return the map as it will be, without its numbers."""
+    """Return the map without its numbers."""
     shape = (kernel.degree, d + 1)
     return TensorSketch(blank(*shape, dtype=torch.int64), blank(*shape), kernel.bandwidth, width=m, first=0, last=m)
 

@@ -1,4 +1,4 @@
-"""Kernels: k(x, z), each with its own distance and spectrum, and products in bounded memory."""
+"""Kernels k(x, z), with their distances and spectra, and matrix-vector products in bounded memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def get(kernel: str | Kernel, bandwidth: float | None = None) -> Kernel:
-    """Return the kernel of that name, or the kernel given, with ``bandwidth`` where one is given.
+    """Return the kernel of that name, or the given kernel, with ``bandwidth`` if that is given.
 
     >>> get("gaussian", bandwidth=2.0)
     Gaussian(bandwidth=2.0)

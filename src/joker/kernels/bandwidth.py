@@ -1,42 +1,31 @@
-"""Rules that read a kernel's bandwidth off the rows."""
+"""Rules that choose the bandwidth of a kernel from the rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from joker.errors import DegenerateBandwidth, UnknownName
 from joker.kernels.base import Kernel, check_bandwidth
+from joker.ops.rows import RowsLike
 from joker.runtime import generator
 
-MOST_ROWS = 10_000  # as many as the paper's code looks at
-MOST_ENTRIES = 2**19  # looked at in one go, so that wide rows need little memory
-FEWEST = 16  # rows in a group, however wide: fewer would make too few pairs
-WIDE_ROWS, WIDE_ENTRIES = 1_000, 2**24  # of rows wider than 1,700 inputs fewer are looked at, not below a thousand
-MOST_PAIRS = 2**19  # (i, j) and (j, i) both counted; moves the median of 10,000 rows by a part in a thousand
-
-
-class Rows(Protocol):
-    """Rows of which some are handed out, by their numbers; a tensor is such a thing itself."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The numbers of rows and inputs."""
-        ...
-
-    def __getitem__(self, rows: Tensor, /) -> Tensor:  # (b,) -> (b, d)
-        """Return some rows."""
-        ...
+MAX_SAMPLED_ROWS = 10_000  # as in the paper's published code
+# A sample has at most this number of entries, but at least this number of rows: rows of more than 1,700 inputs are
+# sampled less.
+MAX_SAMPLED_ENTRIES, MIN_SAMPLED_ROWS = 2**24, 1_000
+GROUP_ENTRIES = 2**19  # entries that are read at a time, so that rows with many inputs need little memory
+MIN_GROUP_ROWS = 16  # for any number of inputs: smaller groups would have too few pairs
+MAX_PAIRS = 2**19  # counting (i, j) and (j, i); changes the median over 10,000 rows by about 0.1%
 
 
 def choose(
     rule: str | float,
     kernel: Kernel,
-    x: Rows,  # (n, d)
+    x: RowsLike,  # (n, d)
     seed: int,
 ) -> float:
     """Return the bandwidth σ that ``rule`` gives for ``kernel`` on the rows ``x``.
@@ -44,41 +33,47 @@ def choose(
     Parameters
     ----------
     rule : {"median", "paper"} or float
-        ``"median"`` is the median over pairs of rows of the kernel's own distance: ‖·‖₁
-        for the Laplacian, ‖·‖₂ for the others. ``"paper"`` is γ = 1 / mean‖x − x′‖₂², with
-        the σ that the kernel finds in γ: 1/√(2γ) for the Gaussian exp(−γ‖r‖²), 1/γ for
-        the Laplacian exp(−γ‖r‖₁) as in the paper's own code, and 1/√γ, the root mean
-        square distance, for the others. A positive number is the bandwidth itself.
+        ``"median"`` is the median over pairs of rows of the distance that the kernel uses: ‖·‖₁
+        for the Laplacian, ‖·‖₂ for the others. ``"paper"`` computes γ = 1 / mean‖x − x′‖₂², and
+        from it σ = 1/√(2γ) for the Gaussian exp(−γ‖r‖²), 1/γ for the Laplacian exp(−γ‖r‖₁), as
+        in the paper's published code, and 1/√γ, the root mean square distance, for the others.
+        A positive number is the bandwidth itself.
     kernel : Kernel
-        The kernel, whose present bandwidth does not matter. One that has none gets 1.
+        The kernel; its present bandwidth is not used. The result is 1 for a kernel without a bandwidth.
     x : Tensor or Rows
-        The rows; a rule looks at no more than 10,000 of them, and at fewer of wide ones.
+        The rows; a rule reads at most 10,000 of them, and fewer if they have many inputs.
     seed : int
-        Which of them.
+        Seed of the sample of rows.
 
     Raises
     ------
     DegenerateBandwidth
-        If the rows, or half of the pairs of them, do not differ.
+        If all rows, or half of the pairs of rows, are equal.
     """
-    if isinstance(rule, str):
-        if rule not in _RULES:
-            raise UnknownName.among("bandwidth (where it is not a positive number)", rule, _RULES)
-        return _RULES[rule](kernel, x, seed) if kernel.has_bandwidth else 1.0
-    sigma = check_bandwidth(rule)
-    return sigma if kernel.has_bandwidth else 1.0
+    check_rule(rule)
+    if not kernel.has_bandwidth:
+        return 1.0
+    return _RULES[rule](kernel, x, seed) if isinstance(rule, str) else float(rule)
 
 
-def _median(kernel: Kernel, x: Rows, seed: int) -> float:
-    """Return the median distance within groups of rows: every row counts, few pairs are made."""
+def check_rule(rule: object) -> None:
+    """Raise an error if ``rule`` is neither the name of a rule nor a positive finite number."""
+    if not isinstance(rule, str):
+        check_bandwidth(rule)
+    elif rule not in _RULES:
+        raise UnknownName.among("bandwidth (where it is not a positive number)", rule, _RULES)
+
+
+def _median(kernel: Kernel, x: RowsLike, seed: int) -> float:
+    """Return the median distance within groups of rows: every row is used, but only a few pairs."""
     rows = sample(x.shape[0], x.shape[1], seed)
-    few = max(FEWEST, MOST_ENTRIES // x.shape[1])
-    groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MOST_PAIRS), math.ceil(len(rows) / few)))
+    group_rows = max(MIN_GROUP_ROWS, GROUP_ENTRIES // x.shape[1])
+    groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MAX_PAIRS), math.ceil(len(rows) / group_rows)))
     median = torch.quantile(distances, 0.5).item() if len(distances := _distances(kernel, x, groups)) else 0.0
     return _check_spread("median", "median", median, len(rows))
 
 
-def _paper(kernel: Kernel, x: Rows, seed: int) -> float:
+def _paper(kernel: Kernel, x: RowsLike, seed: int) -> float:
     """Return the σ of γ = 1 / mean‖x − x′‖², where the mean over pairs is 2 Σ var(x_j)."""
     rows = sample(x.shape[0], x.shape[1], seed)
     mean = 2 * _variance(x, rows).sum().item() if len(rows) > 1 else 0.0
@@ -86,13 +81,13 @@ def _paper(kernel: Kernel, x: Rows, seed: int) -> float:
 
 
 def _variance(
-    x: Rows,  # (n, d)
+    x: RowsLike,  # (n, d)
     rows: Tensor,  # (k,)
 ) -> Tensor:  # (d,)
-    """Return the variance of each input over some rows, a few at a time; zero, without rounding, where constant."""
+    """Return the variance of each input over some rows, read in groups; exactly 0 for a constant input."""
     count, mean, squares = 0, torch.zeros(()), torch.zeros(())
-    for group in rows.split(max(1, MOST_ENTRIES // x.shape[1])):
-        # torch goes Welford's way within a group, and so do we from group to group.
+    for group in rows.split(max(1, GROUP_ENTRIES // x.shape[1])):
+        # torch uses Welford's algorithm within a group; this is the same update from group to group.
         variance, centre = torch.var_mean(x[group].double(), dim=0, correction=0)
         shift, share = centre - mean, len(group) / (count + len(group))
         squares = squares + len(group) * variance + count * share * shift.square()
@@ -104,23 +99,23 @@ def _variance(
 _RULES = {"median": _median, "paper": _paper}
 
 
-def sample(n: int, d: int, seed: int) -> Tensor:  # (at most MOST_ROWS,)
-    """Return which of n rows of d inputs to look at, in random order. For a large n it costs nothing of size n."""
+def sample(n: int, d: int, seed: int) -> Tensor:  # (at most MAX_SAMPLED_ROWS,)
+    """Return the numbers of the sampled rows, of n with d inputs, in random order. Nothing of size n is allocated."""
     source = generator(seed, "bandwidth")
-    most = min(MOST_ROWS, max(WIDE_ROWS, WIDE_ENTRIES // max(d, 1)))
+    most = min(MAX_SAMPLED_ROWS, max(MIN_SAMPLED_ROWS, MAX_SAMPLED_ENTRIES // max(d, 1)))
     if n <= most:
         return torch.randperm(n, generator=source)
     rows: Tensor = torch.unique(torch.randint(n, (most,), generator=source))
     return rows[torch.randperm(len(rows), generator=source)]
 
 
-def _distances(kernel: Kernel, x: Rows, groups: Sequence[Tensor]) -> Tensor:  # (pairs,)
-    """Return the distances within each group, in one piece: pieces between larger ones would tear memory apart."""
+def _distances(kernel: Kernel, x: RowsLike, groups: Sequence[Tensor]) -> Tensor:  # (pairs,)
+    """Return the distances within each group, in one tensor: many small tensors would fragment memory."""
     sizes = [len(group) * (len(group) - 1) // 2 for group in groups]
-    found = torch.empty(sum(sizes), dtype=torch.float64)
-    for group, place in zip(groups, found.split(sizes), strict=True):
-        place.copy_(_pairs(kernel, x[group].double()))
-    return found
+    distances = torch.empty(sum(sizes), dtype=torch.float64)
+    for group, out in zip(groups, distances.split(sizes), strict=True):
+        out.copy_(_pairs(kernel, x[group].double()))
+    return distances
 
 
 def _pairs(

@@ -1,4 +1,4 @@
-"""What a kernel is: a positive definite function of two rows, with one length scale."""
+"""The definition of a kernel: a positive definite function of two rows, with one length scale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.ops.gram import add_product
-from joker.ops.rows import SliceableRows
+from joker.ops.rows import RowsLike
 
 
 def check_bandwidth(bandwidth: object) -> float:
@@ -30,9 +30,9 @@ def check_bandwidth(bandwidth: object) -> float:
 class Kernel(ABC):
     """A positive definite function k(x, z) with bandwidth σ.
 
-    A kernel of your own is one frozen dataclass with ``__call__``, ``diag`` and ``distance``.
-    Derive it from `Radial` if it is a function of ‖x − z‖₂ alone, from `Stationary` if it is
-    a function of x − z, and it has random features as well.
+    To add a kernel, write a frozen dataclass with ``__call__``, ``diag`` and ``distance``.
+    Derive it from `Radial` if it is a function of ‖x − z‖₂ only, or from `Stationary` if it is
+    a function of x − z; it then has random features too.
 
     Parameters
     ----------
@@ -42,38 +42,40 @@ class Kernel(ABC):
     Attributes
     ----------
     name : str
-        How messages and saved models call the kernel.
+        The name of the kernel in messages and saved models.
     has_bandwidth : bool
-        False if the value of k does not depend on σ.
+        Whether the value of k depends on σ.
     usual_share : float
-        The share of the median distance that σ is by default: half suits most data better than the whole.
+        The default of σ as a share of the median distance.
     feature_kinds : tuple of str
-        The feature maps that suit the kernel, the default first; empty if none does.
+        The names of the feature maps of the kernel, the default first; empty if there is none.
     by_product : bool
-        Whether all its values come from one matrix product: with the kernel itself many more rows are then affordable.
+        Whether one matrix product computes all its values; exact solves are then fast for many more rows.
     matrices : int
-        How many (b, k) matrices of x's dtype a call holds at its peak, its result included.
+        The number of (b, k) matrices of x's dtype that a call holds at its peak, including its result.
     fused : str or None
-        The name in :data:`joker.ops.gram.PROFILES` of the same function of a distance, which a card
-        computes without the matrix; None if there is none.
+        The name in :data:`joker.ops.gram.PROFILES` of the same function of a distance, with which a GPU
+        computes matrix-vector products without the matrix; None if there is none.
     """
 
     bandwidth: float = 1.0
 
     name: ClassVar[str] = "custom"
     has_bandwidth: ClassVar[bool] = True
-    usual_share: ClassVar[float] = 0.5  # benchmarks/ablations.py: 12% less error on the average of four data sets
+    usual_share: ClassVar[float] = (
+        0.5  # 12% less error than 1.0 on average over four data sets: benchmarks/ablations.py
+    )
     feature_kinds: ClassVar[tuple[str, ...]] = ()
     by_product: ClassVar[bool] = False
     fused: ClassVar[str | None] = None
-    matrices: ClassVar[int] = 3  # enough for an expression of a few steps, none of them in place
+    matrices: ClassVar[int] = 3  # enough for an expression of a few operations that are not in place
 
     def __post_init__(self) -> None:
         check_bandwidth(self.bandwidth)
 
     @property
     def own_profile(self) -> str | None:
-        """What ``fused`` names, if this very class says so: a subclass may be another function."""
+        """``fused``, if this class itself defines it: a derived class may be another function."""
         name: str | None = vars(type(self)).get("fused")
         return name
 
@@ -98,20 +100,20 @@ class Kernel(ABC):
         x: Tensor,  # (b, d)
         z: Tensor,  # (k, d)
     ) -> Tensor:  # (b, k)
-        """Return the distance that σ is measured in."""
+        """Return the distances that the bandwidth rules measure."""
 
     def add_product(
         self,
-        x: SliceableRows,  # (n, d)
-        z: SliceableRows,  # (k, d)
+        x: RowsLike,  # (n, d)
+        z: RowsLike,  # (k, d)
         v: Tensor,  # (k, t)
         out: Tensor,  # (n, t)
         budget: int,
         row_bytes: tuple[int, int] = (0, 0),
     ) -> bool:
-        """Add k(x, z) v to ``out`` in one pass without the matrix, and return True, where there is a way.
+        """Add k(x, z) v to ``out`` without the matrix and return True; return False if that is not possible.
 
-        See :func:`joker.kernels.matvec.matvec`, which takes tiles of the matrix where there is none.
+        :func:`joker.kernels.matvec.matvec` then computes tiles of the matrix.
         """
         name = self.own_profile
         return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes)
@@ -125,14 +127,14 @@ class Kernel(ABC):
         return 1 / math.sqrt(gamma)
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return the bytes that a call on (b, d) and (k, d) holds at its peak, its result included."""
+        """Return the bytes that a call on (b, d) and (k, d) holds at its peak, including its result."""
         return itemsize * (self.matrices * b * k + (b + k + 1) * (d + 1))
 
 
 class Stationary(Kernel):
     """A kernel of the difference r = x − z, with k(x, x) = 1.
 
-    By Bochner's theorem it is the characteristic function of a probability law, its
+    By Bochner's theorem it is the characteristic function of a probability distribution, its
     spectrum: k(x, z) = E cos⟨w, x − z⟩.
     """
 
@@ -147,4 +149,4 @@ class Stationary(Kernel):
 
     @abstractmethod
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
-        """Draw m frequencies w from the spectrum, one a column, in float64 on the CPU."""
+        """Draw m frequencies w from the spectrum, one in each column, in float64 on the CPU."""

@@ -19,10 +19,7 @@ class Cauchy(Radial):
     fused: ClassVar[str | None] = "cauchy"
     matrices: ClassVar[int] = 1
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return 1 / (1 + r2), in place."""
         return r2.add_(1).reciprocal_()
 

@@ -1,4 +1,4 @@
-"""Squared Euclidean distances by one matrix product, with the rounding kept in hand, and exponentials of distances."""
+"""Squared Euclidean distances by one matrix product with small rounding errors, and exponentials of distances."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import math
 import torch
 from torch import Tensor
 
-SMALLEST = 0.7  # of the exponent of the smallest normal number: e⁻⁶¹ in float32, e⁻⁴⁹⁶ in float64
+# The smallest result of `decay` is the smallest normal number to this power: e⁻⁶¹ in float32, e⁻⁴⁹⁶ in float64.
+SMALLEST_POWER = 0.7
 
 
-def decay(
-    s: Tensor,  # (b, k)
-) -> Tensor:  # (b, k)
+def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
     """Return exp(−s), in place.
 
-    What is too small to count stays a normal number: where rows are far apart in bandwidths, a matrix full of
-    subnormal ones takes a CPU twenty times as long to make and to multiply.
+    Results are never subnormal numbers, with which a CPU computes about twenty times slower. They would occur
+    if the distances between rows are large multiples of the bandwidth.
     """
-    return s.neg_().clamp_(min=SMALLEST * math.log(torch.finfo(s.dtype).tiny)).exp_()
+    return s.neg_().clamp_(min=SMALLEST_POWER * math.log(torch.finfo(s.dtype).tiny)).exp_()
 
 
 def squared_distance(
@@ -29,23 +28,20 @@ def squared_distance(
 ) -> Tensor:  # (b, k)
     """Return ‖x_i − z_j‖² / scale² = (‖x_i‖² + ‖z_j‖² − 2⟨x_i, z_j⟩) / scale², in ``dtype`` or that of x.
 
-    The three terms cancel when x_i is near z_j, and what is left is wrong by about
-    ε(‖x_i‖² + ‖z_j‖²). Two things keep that small: distances do not change when both
-    sides are moved by the mean of z, which makes the norms as short as they can be; and
-    the norms are taken smaller by a few ε, so that what rounding leaves of a zero falls
-    below zero and is clamped there. Rows that are equal are at distance zero, exactly.
+    The three terms cancel when x_i is near z_j, and the rounding error of the result is about
+    ε(‖x_i‖² + ‖z_j‖²). It is kept small in two ways. The mean of z is subtracted from all rows, which
+    does not change distances and makes the norms small. The norms are reduced by a few ε, so that rounding
+    makes a distance of zero negative, and it is clamped to 0. The distance of equal rows is exactly 0.
     """
     centre = z.mean(dim=0, dtype=dtype)
     x = (x - centre).div_(scale)
     z = (z - centre).div_(scale)
-    # Rounding in a sum of d terms is a random walk: it grows as √d.
+    # The rounding errors of a sum of d terms behave like a random walk and grow as √d.
     shrink = 1 - (2 + math.sqrt(x.shape[1])) * torch.finfo(x.dtype).eps
     distance = torch.addmm(_squared_norm(z).mul_(shrink), x, z.T, alpha=-2)
     return distance.add_(_squared_norm(x).mul_(shrink).unsqueeze(1)).clamp_(min=0)
 
 
-def _squared_norm(
-    x: Tensor,  # (b, d)
-) -> Tensor:  # (b,)
-    length: Tensor = torch.linalg.vector_norm(x, dim=1)  # einsum, a product for each row, takes ten times as long
+def _squared_norm(x: Tensor) -> Tensor:  # (b, d) -> (b,)
+    length: Tensor = torch.linalg.vector_norm(x, dim=1)  # einsum takes ten times as long
     return length.square_()

@@ -25,15 +25,12 @@ class Gaussian(Radial):
     fused: ClassVar[str | None] = "gaussian"
     matrices: ClassVar[int] = 1
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return exp(−r2 / 2), in place."""
         return decay(r2.mul_(0.5))
 
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
-        """Return ones: the Gaussian kernel is a mixture of one."""
+        """Return ones: the Gaussian kernel is a mixture of one component."""
         return torch.ones(m, dtype=torch.float64)
 
     def bandwidth_from(self, gamma: float) -> float:

@@ -15,10 +15,10 @@ from joker.ops.gram import gram, gram_fused, transposed_numbers
 
 @dataclass(frozen=True)
 class Laplacian(Stationary):
-    """k(x, z) = exp(−‖x − z‖₁ / σ), with the d parts of w independent Cauchy of scale 1/σ.
+    """k(x, z) = exp(−‖x − z‖₁ / σ), with w of d independent Cauchy variables of scale 1/σ.
 
-    It is a product over the inputs and not a function of the Euclidean distance: for
-    that one see `Matern12`.
+    It is a product over the inputs and not a function of the Euclidean distance; see
+    `Matern12` for exp(−‖x − z‖₂ / σ).
 
     >>> Laplacian(bandwidth=2.0)(torch.zeros(1, 2), torch.ones(1, 2))
     tensor([[0.3679]])
@@ -28,30 +28,21 @@ class Laplacian(Stationary):
     fused: ClassVar[str | None] = "exponential"
     matrices: ClassVar[int] = 1
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         if self.own_profile and gram_fused(x, z):
             return gram(x, z, "exponential", self.bandwidth)
         return decay(self.distance(x, z).div_(self.bandwidth))
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₁."""
         return gram(x, z, "distance") if gram_fused(x, z) else torch.cdist(x, z, p=1.0)
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
-        """Draw m frequencies of independent Cauchy parts, one a column, in float64 on the CPU."""
+        """Draw m frequencies of independent Cauchy variables, one in each column, in float64 on the CPU."""
         return torch.empty(d, m, dtype=torch.float64).cauchy_(0.0, 1 / self.bandwidth, generator=generator)
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return the bytes of the result, and of the transposed rows from which a card computes it."""
+        """Return the bytes of the result, and of the transposed rows from which a GPU computes it."""
         return itemsize * (b * k + transposed_numbers(b, d) + transposed_numbers(k, d))
 
     def bandwidth_from(self, gamma: float) -> float:

@@ -16,8 +16,8 @@ from joker.kernels.distance import squared_distance
 class Linear(Kernel):
     """k(x, z) = ⟨x, z⟩.
 
-    A length scale would only multiply it by a constant, which is λ's work: its bandwidth
-    is 1, cannot be given, and asking for another one changes nothing.
+    A length scale would only multiply it by a constant, as λ does. Its bandwidth is always
+    1: it cannot be set, and `with_bandwidth` returns the kernel unchanged.
     """
 
     bandwidth: float = field(default=1.0, init=False, repr=False)
@@ -27,30 +27,19 @@ class Linear(Kernel):
     feature_kinds: ClassVar[tuple[str, ...]] = ("identity",)
     matrices: ClassVar[int] = 1
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return the matrix of ⟨x_i, z_j⟩."""
         return x @ z.T
 
-    def diag(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b,)
+    def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         """Return ‖x_i‖²."""
         return torch.einsum("bd,bd->b", x, x)
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₂."""
         return squared_distance(x, z).sqrt_()
 
     def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the kernel as it is."""
+        """Return the kernel unchanged."""
         check_bandwidth(bandwidth)
         return self

@@ -12,11 +12,11 @@ from joker.kernels.distance import decay, squared_distance
 from joker.kernels.radial import Radial
 from joker.ops.gram import gram, gram_fused
 
-_FLOAT64 = 8  # bytes
+_FLOAT64_BYTES = 8
 
 
 class Matern(Radial):
-    """What the orders share: the spectrum is Student's t with 2ν degrees of freedom.
+    """Base class of the Matérn kernels, whose spectrum is Student's t with 2ν degrees of freedom.
 
     Attributes
     ----------
@@ -40,29 +40,21 @@ class Matern12(Matern):
     fused: ClassVar[str | None] = "matern12"
     dof: ClassVar[int] = 1
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
-        # The square root has a vertical tangent at zero: there it would turn an error of
-        # 10⁻⁷ in the squared distance into one of 3·10⁻⁴ in the kernel, so that float32
-        # rows need squared distances in float64, or sums of squares of differences.
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
+        # Near zero the square root turns an error of 10⁻⁷ in the squared distance into an error of
+        # 3·10⁻⁴ in the kernel. So float32 rows need squared distances in float64, or as sums of
+        # squared differences.
         if self.own_profile and gram_fused(x, z):
             return gram(x, z, "matern12", self.bandwidth)
         return self.profile(squared_distance(x, z, self.bandwidth, torch.float64).to(x.dtype))
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return exp(−√r2), in place."""
         return decay(r2.sqrt_())
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return the bytes that a call holds at its peak: distances and rows in float64, twice while they are cast."""
-        return (_FLOAT64 + itemsize) * b * k + 2 * _FLOAT64 * (b + k + 1) * (d + 1)
+        """Return the bytes that a call holds at its peak: float64 distances and rows, and a copy of each."""
+        return (_FLOAT64_BYTES + itemsize) * b * k + 2 * _FLOAT64_BYTES * (b + k + 1) * (d + 1)
 
 
 @dataclass(frozen=True)
@@ -74,10 +66,7 @@ class Matern32(Matern):
     dof: ClassVar[int] = 3
     matrices: ClassVar[int] = 2
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return (1 + s) exp(−s)."""
         s = r2.mul_(3).sqrt_()
         return s.add(1).mul_(decay(s))
@@ -92,10 +81,7 @@ class Matern52(Matern):
     dof: ClassVar[int] = 5
     matrices: ClassVar[int] = 2
 
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return (1 + s + s²/3) exp(−s)."""
         s = r2.mul_(5).sqrt_()
         return torch.addcmul(s, s, s, value=1 / 3).add_(1).mul_(decay(s))

@@ -1,4 +1,4 @@
-"""Products with a kernel matrix that is never held whole."""
+"""Matrix-vector products with a kernel matrix that is never stored as a whole."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from torch import Tensor
 
 from joker.errors import BudgetTooSmall
 from joker.kernels.base import Kernel
-from joker.ops.rows import SliceableRows
+from joker.ops.rows import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes
 
-LONGEST = 1_024  # side of a tile on the CPU: a longer one leaves the cache, and takes up to twice the time
+LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit the cache and take up to twice the time
 
 
 def matvec(
     kernel: Kernel,
-    x: SliceableRows,  # (n, d)
-    z: SliceableRows,  # (k, d)
+    x: RowsLike,  # (n, d)
+    z: RowsLike,  # (k, d)
     v: Tensor,  # (k, t)
     budget: int = DEFAULT_BUDGET,
     *,
     out: Tensor | None = None,  # (n, t)
     row_bytes: tuple[int, int] = (0, 0),
 ) -> Tensor:  # (n, t)
-    """Return k(x, z) v, tile by tile, or add it to ``out`` and return that.
+    """Return k(x, z) v, computed in tiles, or add it to ``out`` and return ``out``.
 
-    On a card, and in float32, many kernels need no tiles: the matrix is multiplied as it is made.
+    On a GPU in float32 many kernels need no tiles: one kernel computes the entries and multiplies them.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel k.
-    x, z : Tensor or SliceableRows
-        The rows and the columns of the kernel matrix. A run of each is read at a time.
+    x, z : Tensor or RowsLike
+        The rows and the columns of the kernel matrix. A slice of each is read at a time.
     v : Tensor
-        What the matrix is multiplied by.
+        The vectors that the matrix is multiplied by.
     budget : int
-        Bytes of work space; the result and the arguments are not counted.
+        Bytes of scratch space, without the result and the arguments.
     out : Tensor, optional
-        Where the product is added: ``out += k(x, z) v``.
+        The tensor that the product is added to: ``out += k(x, z) v``.
     row_bytes : pair of int
-        What reading a row of x, and of z, takes of the budget; nothing where it gives a view.
+        The bytes of the budget that reading a row of x, and of z, needs; 0 if a slice is a view.
 
     Raises
     ------
     BudgetTooSmall
-        If the budget does not hold a tile of one row and one column.
+        If a tile of one row and one column does not fit into the budget.
     """
     if out is None:
         out = v.new_zeros(x.shape[0], v.shape[1])
@@ -56,26 +56,26 @@ def matvec(
     if not v.is_cuda:
         rows, columns = min(rows, LONGEST), min(columns, LONGEST)
     for i in range(0, x.shape[0], rows):
-        run = x[i : i + rows]
+        x_slice = x[i : i + rows]
         for j in range(0, z.shape[0], columns):
-            tile = kernel(run, z[j : j + columns])
+            tile = kernel(x_slice, z[j : j + columns])
             out[i : i + rows].addmm_(tile, v[j : j + columns])
-            del tile  # else it lives on while the next one is made
-        del run
+            del tile  # else its memory would still be in use while the next tile is computed
+        del x_slice
     return out
 
 
 def tile_shape(
     kernel: Kernel,
-    x: SliceableRows,  # (n, d)
-    z: SliceableRows,  # (k, d)
+    x: RowsLike,  # (n, d)
+    z: RowsLike,  # (k, d)
     budget: int,
     row_bytes: tuple[int, int] = (0, 0),
 ) -> tuple[int, int]:
-    """Return the rows and columns of the largest tile of k(x, z) inside ``budget`` bytes.
+    """Return the rows and columns of the largest tile of k(x, z) that fits into ``budget`` bytes.
 
-    The tile is square, or as long as the matrix where the other side is at its end: a
-    square tile makes the most entries for each row it reads.
+    The tile is square unless the matrix has fewer rows or columns: a square tile has the most entries
+    for the rows of x and z that it reads.
     """
     (n, d), k, itemsize = x.shape, z.shape[0], x.dtype.itemsize
 

@@ -18,9 +18,9 @@ from joker.kernels.linear import Linear
 class Polynomial(Kernel):
     """k(x, z) = (⟨x, z⟩/σ² + 1)^degree.
 
-    Its σ is the length at which ⟨x, x⟩/σ² is 1. Bandwidth rules measure it by Euclidean
-    distances between rows: for rows about the origin E‖x − z‖² = 2 E‖x‖², so that with
-    the median rule ⟨x, x⟩/σ² is near ½, whatever the units and the number of inputs.
+    σ is the length of x at which ⟨x, x⟩/σ² is 1. Bandwidth rules measure it by Euclidean
+    distances between rows: for centred rows E‖x − z‖² = 2 E‖x‖², so that with
+    the median rule ⟨x, x⟩/σ² is near ½, for any units and any number of inputs.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Polynomial(Kernel):
 
     name: ClassVar[str] = "polynomial"
     feature_kinds: ClassVar[tuple[str, ...]] = ("tensor_sketch",)
-    usual_share: ClassVar[float] = 1.0  # half would be four times the inner product, to the power of the degree
+    usual_share: ClassVar[float] = 1.0  # 0.5 would multiply the inner product by four
     by_product: ClassVar[bool] = True
     matrices: ClassVar[int] = 1
 
@@ -43,26 +43,14 @@ class Polynomial(Kernel):
         if not isinstance(self.degree, Integral) or self.degree < 1:
             raise InvalidParameter(f"degree must be a whole number of at least 1; got {self.degree!r}. Use 2 or 3.")
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         return self._power((x / self.bandwidth) @ (z / self.bandwidth).T)
 
-    def diag(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b,)
+    def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         """Return (‖x_i‖²/σ² + 1)^degree."""
         return self._power(Linear().diag(x / self.bandwidth))
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₂."""
         return squared_distance(x, z).sqrt_()
 

@@ -13,14 +13,14 @@ from joker.kernels.distance import squared_distance
 
 
 class Radial(Stationary):
-    """A kernel k(x, z) = profile(‖x − z‖₂² / σ²) that mixes Gaussian kernels of many widths.
+    """A kernel k(x, z) = profile(‖x − z‖₂² / σ²) that is a mixture of Gaussian kernels.
 
     By Schoenberg's theorem every radial kernel that is valid for all d is such a mixture,
     k(r) = E exp(−τ²‖r‖² / 2σ²), so its frequencies are w = τg/σ with g ~ N(0, I).
 
     Examples
     --------
-    A kernel of your own, the rational quadratic of order ½, whose τ² is gamma distributed:
+    A user-defined kernel, the rational quadratic of order ½, for which τ² has a gamma distribution:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -37,33 +37,21 @@ class Radial(Stationary):
     by_product: ClassVar[bool] = True
 
     @abstractmethod
-    def profile(
-        self,
-        r2: Tensor,  # (b, k)
-    ) -> Tensor:  # (b, k)
+    def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         """Return k as a function of r2 = ‖x − z‖² / σ², which it may overwrite."""
 
     @abstractmethod
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
         """Draw m values of the scale τ, in float64 on the CPU."""
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
-        """Return the matrix of k(x_i, z_j)."""
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         return self.profile(squared_distance(x, z, self.bandwidth))
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₂."""
         return squared_distance(x, z).sqrt_()
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
-        """Draw m frequencies w = τg/σ, one a column, in float64 on the CPU."""
+        """Draw m frequencies w = τg/σ, one in each column, in float64 on the CPU."""
         normal = torch.randn(d, m, dtype=torch.float64, generator=generator)
         return normal.mul_(self.mixture(m, generator).div_(self.bandwidth))

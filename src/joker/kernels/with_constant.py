@@ -1,4 +1,4 @@
-"""A kernel and a constant: what gives a machine an intercept."""
+"""A kernel plus a constant, which gives a machine an intercept."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import ClassVar, Self
 from torch import Tensor
 
 from joker.kernels.base import Kernel
-from joker.ops.rows import SliceableRows
+from joker.ops.rows import RowsLike
 
 
 @dataclass(frozen=True)
 class WithConstant(Kernel):
-    """k(x, z) + 1: the kernel of the features of k and of one more that is always 1.
+    """k(x, z) + 1: the kernel of the features of k and one more feature that is always 1.
 
     The weight of that feature is the intercept, and is penalised like every other weight.
 
     Parameters
     ----------
     inner : Kernel
-        The kernel k, whose bandwidth this one has.
+        The kernel k; its bandwidth is also the bandwidth of this kernel.
     """
 
     bandwidth: float = field(init=False)
@@ -31,48 +31,36 @@ class WithConstant(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", self.inner.bandwidth)
 
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return the matrix of k(x_i, z_j) + 1."""
-        return self.inner(x, z) + 1  # not in place: a kernel may return a view
+        return self.inner(x, z) + 1  # not in place, as a kernel may return a view
 
-    def diag(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b,)
+    def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         """Return k(x_i, x_i) + 1."""
         return self.inner.diag(x) + 1
 
-    def distance(
-        self,
-        x: Tensor,  # (b, d)
-        z: Tensor,  # (k, d)
-    ) -> Tensor:  # (b, k)
+    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return the distance of k."""
         return self.inner.distance(x, z)
 
     def add_product(
         self,
-        x: SliceableRows,  # (n, d)
-        z: SliceableRows,  # (k, d)
+        x: RowsLike,  # (n, d)
+        z: RowsLike,  # (k, d)
         v: Tensor,  # (k, t)
         out: Tensor,  # (n, t)
         budget: int,
         row_bytes: tuple[int, int] = (0, 0),
     ) -> bool:
-        """Add k(x, z) v to ``out`` without the matrix, and the constant's part with it, where k can."""
+        """Add k(x, z) v and the sum of v to ``out`` without the matrix, if k can do that."""
         added = self.inner.add_product(x, z, v, out, budget, row_bytes)
         if added:
             out += v.sum(dim=0)
         return added
 
     def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the same with another σ."""
         return type(self)(self.inner.with_bandwidth(bandwidth))
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return what k needs, or its result and ours, whichever is more."""
+        """Return the bytes that k needs, or those of its result and of this one, whichever is more."""
         return max(self.inner.work_bytes(b, k, d, itemsize), 2 * itemsize * b * k)

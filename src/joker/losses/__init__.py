@@ -1,7 +1,6 @@
 """The losses of kernel machines, each with its conjugate.
 
-``get("huber", delta=2.0)`` makes one by name; a :class:`Loss` object passes through.
-To add a loss, write one class: see ``docs/adding-a-loss.md``.
+``get("huber", delta=2.0)`` returns a loss by its name. To add a loss, write one class: see ``docs/adding-a-loss.md``.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ NAMES: dict[str, type[Loss]] = {
 
 
 def get(loss: str | Loss, **parameters: float) -> Loss:
-    """The loss of that name, or the object itself.
+    """Return the loss of that name, or the object itself.
 
     >>> get("huber", delta=2.0)
     Huber(delta=2.0)
@@ -46,18 +45,18 @@ def get(loss: str | Loss, **parameters: float) -> Loss:
     if isinstance(loss, Loss):
         if parameters:
             raise InvalidParameter(
-                f"parameters of a loss go into the loss itself when it is an object; got {loss!r} and "
+                f"parameters of a loss must be set in the loss itself when it is an object; got {loss!r} and "
                 f"{sorted(parameters)}. Set them where the object is made."
             )
         return loss
     if not isinstance(loss, str) or loss not in NAMES:
         raise UnknownName.among("loss", loss, NAMES)
     kind = NAMES[loss]
-    known = {field.name for field in fields(kind)}
-    if foreign := sorted(set(parameters) - known):
+    allowed = {field.name for field in fields(kind)}
+    if unknown := sorted(set(parameters) - allowed):
         raise InvalidParameter(
-            f"parameters of the loss {loss!r} must be among {sorted(known) or 'none'}; got {foreign}. "
-            "Leave out what this loss does not have."
+            f"parameters of the loss {loss!r} must be among {sorted(allowed) or 'none'}; got {unknown}. "
+            "Leave out the parameters that this loss does not have."
         )
     return kind(**parameters)
 

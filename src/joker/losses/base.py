@@ -1,11 +1,11 @@
-"""What a loss is: a convex function of one variable, and its conjugate.
+"""The definition of a loss: a convex function of one variable, and its conjugate.
 
-A loss reads a target ``y`` and a prediction ``f`` through its *frame*: the residual
+The *frame* of a loss computes this variable from a target ``y`` and a prediction ``f``: the residual
 ``u = y - f`` (regression) or the margin ``u = y f`` (classification, ``y`` is -1 or 1).
-Inside the frame everything is a function of one variable:
+In the frame all functions have one variable:
 
-    primal(u)                          the loss itself
-    dual(a) + kink * |a|, a in [lower, upper]     its conjugate, with the dual sign of the frame
+    primal(u)                                     the loss itself
+    dual(a) + kink * |a|, a in [lower, upper]     its conjugate, with the sign of ``a`` that the frame defines
 
 so that the dual problem of a kernel machine has the separable term
 
@@ -13,8 +13,8 @@ so that the dual problem of a kernel machine has the separable term
     psi(y, a) = dual(a y) + kink |a|          (margin)
 
 ``dual`` is the smooth part; the solver needs its ``slope`` and ``curvature``.
-A loss knows nothing of kernels, weights or the regularisation strength: those enter
-through :class:`joker.losses.Scaled` alone.
+A loss does not depend on kernels, weights or the regularisation strength: only
+:class:`joker.losses.Scaled` multiplies it by them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,82 +30,62 @@ from torch import Tensor
 Bound = float | Tensor
 
 
-class Frame(Protocol):
-    """How a target enters a loss; the two instances are ``RESIDUAL`` and ``MARGIN``."""
+class Frame:
+    """How the target enters a loss: by the residual y - f, or, in the derived class, by the margin y f."""
 
-    task: str
-
-    def argument(self, y: Tensor, f: Tensor) -> Tensor:
-        """The variable u of ``primal``."""
-        ...
-
-    def own(self, y: Tensor, a: Tensor) -> Tensor:
-        """The dual variable as the loss sees it; its own inverse."""
-        ...
-
-    def tilt(self, y: Tensor) -> Tensor | float:
-        """The coefficient of the linear term that the target adds to psi."""
-        ...
-
-    def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
-        """The interval of the dual variable, from that of the loss."""
-        ...
-
-    def towards(self, u: Tensor) -> Tensor:
-        """The variable conjugate to the dual variable at ``u``."""
-        ...
-
-
-class _Residual:
     task = "regression"
 
     def argument(self, y: Tensor, f: Tensor) -> Tensor:
+        """Return the variable u of ``primal``."""
         return y - f
 
-    def own(self, y: Tensor, a: Tensor) -> Tensor:
+    def in_frame(self, y: Tensor, a: Tensor) -> Tensor:
+        """Return the dual variable ``a`` in the frame of the loss; applied twice, it returns ``a`` again."""
         return a
 
     def tilt(self, y: Tensor) -> Tensor | float:
+        """Return the coefficient of the linear term that the target adds to psi."""
         return -y
 
     def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
+        """Return the interval of the dual variable outside the frame."""
         return _like(y, lower), _like(y, upper)
 
-    def towards(self, u: Tensor) -> Tensor:
+    def conjugate_variable(self, u: Tensor) -> Tensor:
+        """Return the variable that is conjugate to the dual variable, at ``u``."""
         return u
 
 
-class _Margin:
+class _Margin(Frame):
     task = "classification"
 
     def argument(self, y: Tensor, f: Tensor) -> Tensor:
         return y * f
 
-    def own(self, y: Tensor, a: Tensor) -> Tensor:
+    def in_frame(self, y: Tensor, a: Tensor) -> Tensor:
         return a * y
 
     def tilt(self, y: Tensor) -> Tensor | float:
         return 0.0
 
     def box(self, y: Tensor, lower: Bound, upper: Bound) -> tuple[Tensor, Tensor]:
-        low, high = _like(y, lower), _like(y, upper)
+        low, high = super().box(y, lower, upper)
         return torch.where(y > 0, low, -high), torch.where(y > 0, high, -low)
 
-    def towards(self, u: Tensor) -> Tensor:
+    def conjugate_variable(self, u: Tensor) -> Tensor:
         return -u
 
 
 def _like(y: Tensor, bound: Bound) -> Tensor:
-    """A bound for each target, in the floating-point type of the targets whatever its own is."""
+    """Return a bound for each target, in the floating-point type of the targets."""
     return (torch.zeros_like(y) + bound).to(y)
 
 
-RESIDUAL: Frame = _Residual()
-MARGIN: Frame = _Margin()
+RESIDUAL, MARGIN = Frame(), _Margin()
 
 
 class DeviceForm(NamedTuple):
-    """The function ``dual`` as device kernels know it; see :class:`joker.ops.block_solve.Dual`."""
+    """The function ``dual`` as device kernels support it; see :class:`joker.ops.block_solve.Dual`."""
 
     name: str
     p0: Bound
@@ -116,7 +96,7 @@ class DeviceForm(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """A convex loss, given by its conjugate; subclass it to add one.
+    """A convex loss, defined by its conjugate; derive a class from it to add a loss.
 
     A subclass sets ``frame`` (or derives from :class:`RegressionLoss` or
     :class:`ClassificationLoss`) and writes ``dual``, ``slope`` and ``curvature``;
@@ -125,9 +105,9 @@ class Loss(ABC):
 
     frame: ClassVar[Frame]
     quadratic: ClassVar[bool] = False
-    """Whether ``curvature`` does not depend on where it is taken."""
+    """Whether ``curvature`` is constant."""
     barrier: ClassVar[bool] = False
-    """Whether ``slope`` is infinite at the ends of a bounded box, so that no solution lies there."""
+    """Whether ``slope`` is infinite at the ends of a bounded box, so that no solution is at an end."""
     sigmoid: ClassVar[bool] = False
     """Whether the best prediction is the log odds, so that its sigmoid is the probability of the class 1."""
 
@@ -143,79 +123,79 @@ class Loss(ABC):
 
     @property
     def kink(self) -> float:
-        """Factor of |a| in the conjugate: the half-width of the tube where the loss is 0."""
+        """Factor of |a| in the conjugate: half the width of the interval in which the loss is 0."""
         return 0.0
 
     @abstractmethod
     def dual(self, a: Tensor) -> Tensor:
-        """Smooth part of the conjugate."""
+        """Return the smooth part of the conjugate."""
 
     @abstractmethod
     def slope(self, a: Tensor) -> Tensor:
-        """First derivative of ``dual``."""
+        """Return the first derivative of ``dual``."""
 
     @abstractmethod
     def curvature(self, a: Tensor) -> Tensor:
-        """Second derivative of ``dual``, at least 0."""
+        """Return the second derivative of ``dual``, at least 0."""
 
     def primal(self, u: Tensor) -> Tensor:
-        """The loss at residual or margin ``u``; by default the numerical conjugate of ``dual``."""
+        """Return the loss at the residual or margin ``u``; by default the numerical conjugate of ``dual``."""
         return conjugate(self, u)
 
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
-        """Move ``a`` off points where ``slope`` or ``curvature`` are not finite.
+        """Return a point near ``a`` where ``slope`` and ``curvature`` are finite.
 
         ``toward`` is the slope of the conjugate at which ``a`` would be optimal if the
-        prediction stayed as it is: the residual, or minus the margin.
+        prediction did not change: the residual, or minus the margin.
         """
         return a
 
     def bend(self, a: Tensor, d: Tensor) -> Tensor:
-        """``dual(a + d) - dual(a) - slope(a) d`` in float64: what a straight line misses."""
+        """Return the Bregman divergence ``dual(a + d) - dual(a) - slope(a) d`` in float64."""
         a, d = a.double(), d.double()
         if self.quadratic:
             return 0.5 * self.curvature(a) * d.square()
         return self.dual(a + d) - self.dual(a) - self.slope(a) * d
 
-    # The same with the target: what the solver calls.
+    # The solver calls the following methods, which take the target into account.
 
     def value(self, y: Tensor, f: Tensor) -> Tensor:
-        """The loss of predicting ``f`` where ``y`` is true."""
+        """Return the loss of the prediction ``f`` for the target ``y``."""
         return self.primal(self.frame.argument(y, f))
 
     def psi(self, y: Tensor, a: Tensor) -> Tensor:
-        """The dual term: the conjugate of the loss at ``-a``."""
-        return self.dual(self.frame.own(y, a)) + self.kink * a.abs() + self.frame.tilt(y) * a
+        """Return the dual term: the conjugate of the loss at ``-a``."""
+        return self.dual(self.frame.in_frame(y, a)) + self.kink * a.abs() + self.frame.tilt(y) * a
 
     def psi_slope(self, y: Tensor, a: Tensor) -> Tensor:
-        """Derivative of the smooth part of ``psi`` in ``a``."""
-        return self.frame.own(y, self.slope(self.frame.own(y, a))) + self.frame.tilt(y)
+        """Return the derivative of the smooth part of ``psi`` with respect to ``a``."""
+        return self.frame.in_frame(y, self.slope(self.frame.in_frame(y, a))) + self.frame.tilt(y)
 
     def psi_curvature(self, y: Tensor, a: Tensor) -> Tensor:
-        """Second derivative of the smooth part of ``psi`` in ``a``."""
-        return self.curvature(self.frame.own(y, a))
+        """Return the second derivative of the smooth part of ``psi`` with respect to ``a``."""
+        return self.curvature(self.frame.in_frame(y, a))
 
     def psi_bend(self, y: Tensor, a: Tensor, d: Tensor) -> Tensor:
-        """What a straight line from ``a`` misses of the smooth part of ``psi`` at ``a + d``, in float64."""
-        return self.bend(self.frame.own(y, a), self.frame.own(y, d))
+        """Return the Bregman divergence of the smooth part of ``psi`` from ``a`` to ``a + d``, in float64."""
+        return self.bend(self.frame.in_frame(y, a), self.frame.in_frame(y, d))
 
     def psi_start(self, y: Tensor, a: Tensor, toward: Tensor) -> Tensor:
-        """A point near ``a`` where ``psi`` can be expanded."""
-        own = self.frame.own
-        return own(y, self.start(own(y, a), own(y, toward)))
+        """Return a point near ``a`` where the derivatives of ``psi`` are finite."""
+        in_frame = self.frame.in_frame
+        return in_frame(y, self.start(in_frame(y, a), in_frame(y, toward)))
 
     def box(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The interval of the dual variable of each target, of the shape of ``y``."""
+        """Return the ends of the interval of the dual variable, each with the shape of ``y``."""
         return self.frame.box(y, self.lower, self.upper)
 
     def clamp(self, y: Tensor, a: Tensor) -> Tensor:
-        """The point of the box that is nearest to ``a``."""
+        """Return the point of the box that is nearest to ``a``."""
         low, high = self.box(y)
         return torch.maximum(torch.minimum(a, high), low)
 
     @property
     def device_form(self) -> DeviceForm | None:
-        """The form of ``dual`` that device kernels know; None if they know none.
+        """The form of ``dual`` that device kernels support; None if they do not support it.
 
         Every quadratic loss has one, from its slope and curvature at 0.
         """
@@ -224,13 +204,13 @@ class Loss(ABC):
 
     @property
     def unscaled(self) -> tuple[Loss, Bound]:
-        """The loss without its factor, and the factor."""
+        """The loss without its factor c, and the factor."""
         return self, 1.0
 
     @property
     def unbounded(self) -> bool:
-        """Whether the dual variable is free, so that a quadratic loss needs one linear solve."""
-        return _all(self.lower, -math.inf) and _all(self.upper, math.inf) and self.kink == 0
+        """Whether the dual variable has no bounds and no kink; a quadratic loss is then solved by a linear system."""
+        return _equals(self.lower, -math.inf) and _equals(self.upper, math.inf) and self.kink == 0
 
 
 class RegressionLoss(Loss):
@@ -245,38 +225,39 @@ class ClassificationLoss(Loss):
     frame = MARGIN
 
 
-def _all(bound: Bound, value: float) -> bool:
+def _equals(bound: Bound, value: float) -> bool:
     return not isinstance(bound, Tensor) and bound == value
 
 
 def conjugate(loss: Loss, u: Tensor) -> Tensor:
-    r"""The primal value from the dual one: ``sup_a a v - dual(a) - kink |a|`` over the box.
+    """Return the loss as the conjugate of its dual: ``sup_a a v - dual(a) - kink |a|`` over the box.
 
-    ``v`` is ``u`` or ``-u``, as the frame says. The supremum is found by bisection on the
-    derivative, which falls monotonically; an error of size e in its place costs e² in value.
+    ``v`` is ``u`` or ``-u``, depending on the frame. The maximum is found by bisection on the derivative,
+    which is monotonically decreasing; an error of size e in the maximiser changes the value by about e².
     """
-    doublings, halvings = 64, 120  # reach 2**64, then down to the last bit of a float64
-    v = loss.frame.towards(u)
+    doublings, halvings = 64, 120  # expand the interval to 2**64, then bisect it to the last bit of a float64
+    v = loss.frame.conjugate_variable(u)
 
-    def falling(a: Tensor) -> Tensor:
+    def derivative(a: Tensor) -> Tensor:
         return v - loss.slope(a) - loss.kink * a.sign()
 
-    low = torch.clamp(torch.full_like(v, -1.0), *_tensors(v, loss))
-    high = torch.clamp(torch.full_like(v, 1.0), *_tensors(v, loss))
+    low = torch.clamp(torch.full_like(v, -1.0), *_bounds(v, loss))
+    high = torch.clamp(torch.full_like(v, 1.0), *_bounds(v, loss))
     for _ in range(doublings):
-        low = torch.where(falling(low) < 0, torch.clamp(2 * low - 1, *_tensors(v, loss)), low)
-        high = torch.where(falling(high) > 0, torch.clamp(2 * high + 1, *_tensors(v, loss)), high)
+        low = torch.where(derivative(low) < 0, torch.clamp(2 * low - 1, *_bounds(v, loss)), low)
+        high = torch.where(derivative(high) > 0, torch.clamp(2 * high + 1, *_bounds(v, loss)), high)
     for _ in range(halvings):
         middle = low + 0.5 * (high - low)
-        rising = falling(middle) > 0
+        rising = derivative(middle) > 0
         low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
-    best = torch.maximum(_height(loss, v, low), _height(loss, v, high))
-    return torch.maximum(best, _height(loss, v, torch.clamp(torch.zeros_like(v), *_tensors(v, loss))))
+    best = torch.maximum(_concave(loss, v, low), _concave(loss, v, high))
+    return torch.maximum(best, _concave(loss, v, torch.clamp(torch.zeros_like(v), *_bounds(v, loss))))
 
 
-def _height(loss: Loss, v: Tensor, a: Tensor) -> Tensor:
+def _concave(loss: Loss, v: Tensor, a: Tensor) -> Tensor:
+    """Return the function that is maximised."""
     return a * v - loss.dual(a) - loss.kink * a.abs()
 
 
-def _tensors(like: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
+def _bounds(like: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
     return _like(like, loss.lower), _like(like, loss.upper)

@@ -14,7 +14,7 @@ from joker.losses.base import Bound, ClassificationLoss, DeviceForm
 
 @dataclass(frozen=True)
 class Hinge(ClassificationLoss):
-    """``max(1 - u, 0)``: the support vector classifier. Its dual has no curvature."""
+    """``max(1 - u, 0)``: the support vector classifier. Its dual is linear."""
 
     quadratic: ClassVar[bool] = True
 
@@ -41,7 +41,7 @@ class Hinge(ClassificationLoss):
 
 @dataclass(frozen=True)
 class SquaredHinge(Hinge):
-    """``max(1 - u, 0)² / 2``: the dual of the hinge, with curvature instead of an upper end."""
+    """``max(1 - u, 0)² / 2``: its dual is that of the hinge plus ``a² / 2``, without an upper bound."""
 
     @property
     def upper(self) -> Bound:
@@ -67,8 +67,8 @@ class Logistic(ClassificationLoss):
     barrier: ClassVar[bool] = True
     sigmoid: ClassVar[bool] = True
 
-    START: ClassVar[float] = 1e-3  # a first point: deep inside (0, 1) Newton's steps stall in float64
-    FLOOR: ClassVar[float] = 1e-30  # a margin of 69: nothing is lost below it, and 1/FLOOR is a float32
+    START: ClassVar[float] = 1e-3  # the first point; from a point well inside (0, 1) Newton's method stalls
+    FLOOR: ClassVar[float] = 1e-30  # smallest dual variable, that of a margin of 69; 1 / FLOOR is finite in float32
 
     @property
     def lower(self) -> Bound:
@@ -83,10 +83,10 @@ class Logistic(ClassificationLoss):
         return DeviceForm("entropy", 0.0, 0.0, self.FLOOR, self.START)
 
     def primal(self, u: Tensor) -> Tensor:
-        return -torch.nn.functional.logsigmoid(u)  # softplus drops exp(u) below -20
+        return -torch.nn.functional.logsigmoid(u)  # softplus(-u) drops exp(u) for u < -20
 
     def dual(self, a: Tensor) -> Tensor:
-        a = a.clamp(0, 1)  # a = c·1 rounds a hair above 1 when it is divided by c again
+        a = a.clamp(0, 1)  # rounding may make (c·1) / c slightly larger than 1
         return torch.xlogy(a, a) + torch.xlogy(1 - a, 1 - a)
 
     def slope(self, a: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class Logistic(ClassificationLoss):
         return 1 / a + 1 / (1 - a)
 
     def bend(self, a: Tensor, d: Tensor) -> Tensor:
-        """The relative entropy of a + d to a: no difference of nearly equal logarithms."""
+        """Return the relative entropy of a + d to a, without a difference of nearly equal logarithms."""
         a, d = self._inside(a).double(), d.double()
         new = (a + d).clamp(0, 1)
         up, down = torch.special.xlog1py(new, d / a), torch.special.xlog1py(1 - new, -d / (1 - a))
@@ -108,5 +108,5 @@ class Logistic(ClassificationLoss):
         return self._inside(torch.where(a == 0, self.START, a))
 
     def _inside(self, a: Tensor) -> Tensor:
-        """Clamp after every rounding: the slope at 0 and 1 is infinite."""
+        """Return ``a``, moved inside (0, 1) where rounding has put it on an end: the slope there is infinite."""
         return a.clamp(self.FLOOR, 1 - torch.finfo(a.dtype).eps)

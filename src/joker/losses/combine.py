@@ -1,4 +1,4 @@
-"""New losses from old ones: a multiple, and an infimal convolution."""
+"""Losses built from other losses: a multiple, and an infimal convolution."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from joker.losses.base import Bound, Frame, Loss
 
 @dataclass(frozen=True)
 class Scaled(Loss):
-    """``c`` times a loss: the one place where weights and the regularisation strength enter.
+    """``c`` times a loss: the only place where weights and the regularisation strength enter.
 
-    With a primal ``c l`` the dual is ``c dual(a / c)`` on the box times ``c``. A tensor
-    ``c`` (b, t) gives each row and column its own; where it is 0 the box is the point 0.
+    For the primal ``c l`` the dual is ``c dual(a / c)`` on the box times ``c``. A tensor
+    ``c`` (b, t) has a factor for each row and column; where it is 0 the box is the point 0.
     """
 
     loss: Loss
     c: Bound = 1.0
 
     def __post_init__(self) -> None:
-        # A tensor is not read: it lives where the data do, and a look would stall an accelerator.
+        # A tensor is not checked: reading it on the CPU would make a GPU wait.
         number = isinstance(self.c, Real) and not isinstance(self.c, bool) and 0 < self.c < inf
         if not (number or isinstance(self.c, Tensor)) or not isinstance(self.loss, Loss):
             raise InvalidParameter(
@@ -37,22 +37,22 @@ class Scaled(Loss):
 
     @property
     def frame(self) -> Frame:  # type: ignore[override]
-        """That of the loss."""
+        """The frame of the loss."""
         return self.loss.frame
 
     @property
     def quadratic(self) -> bool:  # type: ignore[override]
-        """As the loss: the curvature is divided by ``c``."""
+        """The same as for the loss: the curvature is divided by ``c``."""
         return self.loss.quadratic
 
     @property
     def barrier(self) -> bool:  # type: ignore[override]
-        """As the loss."""
+        """The same as for the loss."""
         return self.loss.barrier
 
     @property
     def sigmoid(self) -> bool:  # type: ignore[override]
-        """As the loss: a factor does not move the best prediction."""
+        """The same as for the loss: a factor does not change the best prediction."""
         return self.loss.sigmoid
 
     @property
@@ -107,7 +107,7 @@ class InfimalConvolution(Loss):
     """``inf over u1 + u2 + ... = u of l1(u1) + l2(u2) + ...``; its dual is the sum of the duals.
 
     The absolute loss convolved with a tube is the epsilon-insensitive loss; the squared
-    loss with a multiple of the absolute one is Huber's.
+    loss with a multiple of the absolute one is the Huber loss.
 
     >>> import torch
     >>> from joker.losses import Absolute, Huber, InfimalConvolution, Scaled, Squared
@@ -129,17 +129,17 @@ class InfimalConvolution(Loss):
 
     @property
     def frame(self) -> Frame:  # type: ignore[override]
-        """That of the parts."""
+        """The frame of the parts."""
         return self.parts[0].frame
 
     @property
     def quadratic(self) -> bool:  # type: ignore[override]
-        """Whether every part is."""
+        """Whether every part is quadratic."""
         return all(part.quadratic for part in self.parts)
 
     @property
     def barrier(self) -> bool:  # type: ignore[override]
-        """Whether any part is."""
+        """Whether any part has a barrier."""
         return any(part.barrier for part in self.parts)
 
     @property
@@ -175,7 +175,7 @@ class InfimalConvolution(Loss):
 
 def _larger(a: Bound, b: Bound) -> Bound:
     if isinstance(a, Tensor):
-        return a.clamp(min=b)  # keeps all digits of a number b, as a tensor made from it would not
+        return a.clamp(min=b)  # keeps all digits of a number b; a tensor made from b would be float32
     return b.clamp(min=a) if isinstance(b, Tensor) else max(a, b)
 
 

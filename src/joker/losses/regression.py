@@ -16,7 +16,7 @@ from joker.losses.base import Bound, DeviceForm, RegressionLoss
 
 @dataclass(frozen=True)
 class Squared(RegressionLoss):
-    """Half the square, ``u² / 2``: kernel ridge regression."""
+    """``u² / 2``: kernel ridge regression."""
 
     quadratic: ClassVar[bool] = True
 
@@ -35,7 +35,7 @@ class Squared(RegressionLoss):
 
 @dataclass(frozen=True)
 class Huber(Squared):
-    """Squared up to ``delta``, linear beyond; its dual is the squared one in a box."""
+    """Quadratic up to ``delta``, linear for larger residuals; its dual is that of the squared loss in a box."""
 
     delta: float = 1.0
 
@@ -57,7 +57,7 @@ class Huber(Squared):
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive(Squared):
-    """Half the square of what exceeds a tube of half-width ``epsilon``."""
+    """``max(|u| - epsilon, 0)² / 2``."""
 
     epsilon: float = 0.1
 
@@ -74,7 +74,7 @@ class SquaredEpsilonInsensitive(Squared):
 
 @dataclass(frozen=True)
 class Absolute(RegressionLoss):
-    """The absolute residual ``|u|``: median regression. Its dual has no curvature."""
+    """``|u|``: median regression. Its dual is zero inside the box."""
 
     quadratic: ClassVar[bool] = True
 
@@ -101,7 +101,7 @@ class Absolute(RegressionLoss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(Absolute):
-    """What the absolute residual exceeds a tube by, ``max(|u| - epsilon, 0)``: SVR."""
+    """``max(|u| - epsilon, 0)``: support vector regression."""
 
     epsilon: float = 0.1
 
@@ -118,7 +118,7 @@ class EpsilonInsensitive(Absolute):
 
 @dataclass(frozen=True)
 class Quantile(Absolute):
-    """The pinball loss ``max(q u, (q - 1) u)``; a tensor of shape (t,) gives each column its own q."""
+    """The pinball loss ``max(q u, (q - 1) u)``; a tensor of shape (t,) sets q for each column."""
 
     quantile: Bound = 0.5
 
@@ -146,8 +146,8 @@ class Lp(RegressionLoss):
 
     p: float = 1.5
 
-    FLOOR: ClassVar[float] = 1e-6  # nearer to 0 the curvature is that at FLOOR, or it would be 0 or infinite
-    START: ClassVar[float] = 0.1  # share of the point where the conjugate has the slope ``toward``
+    FLOOR: ClassVar[float] = 1e-6  # the curvature is constant below this |a|; at 0 it would be 0 or infinite
+    START: ClassVar[float] = 0.1  # as a share of the point where the conjugate has the slope ``toward``
 
     def __post_init__(self) -> None:
         _require(1 < _number(self.p) < math.inf, "p", "greater than 1 and finite", self.p, "1.5")
@@ -174,8 +174,8 @@ class Lp(RegressionLoss):
         return (self.q - 1) * a.abs().clamp(min=self.FLOOR).pow(self.q - 2)
 
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
-        # At this point the curvature is of the right order. For large residuals and p > 2 it would lie far beyond the
-        # solution, so it grows no faster than the residual.
+        # The curvature there has the right order of magnitude. For large residuals and p > 2 that point is much larger
+        # than the solution, so the start is at most proportional to the residual.
         size = toward.abs().clamp(min=self.FLOOR)
         power = torch.where(size > 1, min(self.p - 1, 1.0), self.p - 1)
         return torch.where(a == 0, self.START * toward.sign() * size.pow(power), a)
@@ -183,7 +183,7 @@ class Lp(RegressionLoss):
 
 @dataclass(frozen=True)
 class Tube(RegressionLoss):
-    """0 inside ``|u| <= epsilon`` and infinite outside: a part to compose losses from."""
+    """0 for ``|u| <= epsilon`` and infinite otherwise: for use in an `InfimalConvolution`."""
 
     epsilon: float = 0.1
     quadratic: ClassVar[bool] = True
@@ -214,7 +214,7 @@ def _require(holds: bool, name: str, rule: str, got: object, remedy: str) -> Non
 
 
 def _number(value: object) -> float:
-    """``value`` if it is a real number; else NaN, which no rule admits."""
+    """Return ``value`` if it is a real number, else NaN, which fails every check."""
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
 
 

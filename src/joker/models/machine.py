@@ -1,4 +1,4 @@
-"""Fitted predictors: rows in, predictions out, in bounded memory."""
+"""Fitted predictors, which predict rows in bounded memory."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Machine(ABC):
     @property
     @abstractmethod
     def constant(self) -> Tensor:  # (t,)
-        """The weight of the feature that is always 1, where the machine was trained with an intercept."""
+        """The weight of the feature that is always 1, if the machine was trained with an intercept."""
 
     def predict(self, x: Tensor | Rows, memory: int | str = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
-        """Return f of each row, using at most ``memory`` bytes beside the result."""
+        """Return f of each row, with at most ``memory`` bytes of temporary memory."""
         rows = self._checked(x)
         f = self.constant.new_empty(len(rows), len(self.constant))
         for tile, part in self._stream(rows, parse_bytes(memory)):
@@ -46,14 +46,14 @@ class Machine(ABC):
         return f
 
     def stream(self, x: Tensor | Rows, memory: int | str = DEFAULT_BUDGET) -> Iterator[tuple[slice, Tensor]]:
-        """Yield f of the rows tile by tile, using at most ``memory`` bytes."""
+        """Yield f of the rows tile by tile, with at most ``memory`` bytes of temporary memory."""
         return self._stream(self._checked(x), parse_bytes(memory))
 
     def _checked(self, x: Tensor | Rows) -> Rows:
         rows = as_rows(x)
         if rows.shape[1] != self.n_inputs:
             raise InvalidData(
-                f"X must have the {self.n_inputs} inputs the machine was trained on; got shape {rows.shape}. "
+                f"X must have the {self.n_inputs} inputs that the machine was trained on; got shape {rows.shape}. "
                 "Give the same inputs in the same order."
             )
         if rows.dtype != self.dtype:
@@ -62,15 +62,15 @@ class Machine(ABC):
 
     @abstractmethod
     def columns(self, start: int, stop: int) -> Self:
-        """Return the machine of the columns ``start`` to ``stop`` alone, with its own copy of their weights."""
+        """Return a machine with the columns ``start`` to ``stop`` only, and a copy of their weights."""
 
     @abstractmethod
     def joined(self, others: Sequence[Self]) -> Self:
-        """Return the machine of all columns of this one and of ``others``, which share its rows or features."""
+        """Return a machine with the columns of this one and of ``others``, which have the same rows or features."""
 
     @abstractmethod
     def tile_bytes(self, rows: int, row_bytes: int) -> int:
-        """Return what f of a tile of some rows takes, where handing out one takes ``row_bytes``."""
+        """Return the bytes that f of a tile of ``rows`` rows takes; reading a row takes ``row_bytes``."""
 
     @abstractmethod
     def _stream(self, x: Rows, budget: int) -> Iterator[tuple[slice, Tensor]]: ...
@@ -78,7 +78,7 @@ class Machine(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactMachine(Machine):
-    """f(x) = Σ α_i k(x, x_i) over the rows it was trained on."""
+    """f(x) = Σ α_i k(x, x_i) over the training rows x_i."""
 
     kernel: Kernel
     x: Rows  # (n, d)
@@ -112,12 +112,12 @@ class ExactMachine(Machine):
 
     def _stream(self, x: Rows, budget: int) -> Iterator[tuple[slice, Tensor]]:
         both = (x.row_bytes, self.x.row_bytes)
-        few = tile_shape(self.kernel, x, self.x, budget, both)[0]
-        few = len(x) if self.alpha.is_cuda else min(few, LONGEST)  # a card takes all rows in one pass
-        for start in range(0, len(x), max(few, 1)):
-            tile = slice(start, min(start + few, len(x)))
-            rows = x if few >= len(x) else TensorRows(x[tile])
-            left = budget if rows is x else budget - few * x.row_bytes
+        length = tile_shape(self.kernel, x, self.x, budget, both)[0]
+        length = len(x) if self.alpha.is_cuda else min(length, LONGEST)  # a GPU predicts all rows in one pass
+        for start in range(0, len(x), max(length, 1)):
+            tile = slice(start, min(start + length, len(x)))
+            rows = x if length >= len(x) else TensorRows(x[tile])
+            left = budget if rows is x else budget - length * x.row_bytes
             taken = both if rows is x else (0, self.x.row_bytes)
             yield tile, matvec(self.kernel, rows, self.x, self.alpha, left, row_bytes=taken)
 

@@ -16,7 +16,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from joker.ops.rows import SliceableRows
+from joker.ops.rows import RowsLike
 from joker.ops.triton_support import ALIGNMENT, OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
@@ -85,8 +85,8 @@ def transposed_numbers(n: int, d: int) -> int:
 
 
 def add_product(
-    x: SliceableRows,  # (n, d)
-    z: SliceableRows,  # (b, d)
+    x: RowsLike,  # (n, d)
+    z: RowsLike,  # (b, d)
     v: Tensor,  # (b, t)
     out: Tensor,  # (n, t)
     profile: str,

@@ -1,4 +1,4 @@
-"""Rows that an operation reads a slice at a time, and the selection of some rows of a tensor."""
+"""Rows: the interface through which operations read them, and how some of them are taken."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 
-class SliceableRows(Protocol):
-    """Rows whose slices are dense tensors; a tensor is one itself."""
+class RowsLike(Protocol):
+    """A tensor, or rows that are indexed like one and return dense tensors."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # (n, d)
     @property
     def dtype(self) -> torch.dtype: ...
-    def __getitem__(self, rows: slice, /) -> Tensor: ...  # (b, d)
+    def __getitem__(self, rows: slice | Tensor, /) -> Tensor: ...  # (b, d)
 
 
 def take(

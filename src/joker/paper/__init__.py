@@ -1,4 +1,4 @@
-"""The paper's experiments: its data sets, settings and results, and runs that are set beside them."""
+"""The experiments of the paper: its data sets, settings and results, and runs to compare with them."""
 
 from joker.paper.experiment import Place, reproduce, run
 from joker.paper.outcome import Outcome, notes_on

@@ -1,4 +1,4 @@
-"""One run: rows and a plan in, scores, seconds and bytes out."""
+"""One run of an experiment: a fit by a plan, and its scores, time and memory."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from joker.models import Machine
 from joker.paper.metrics import better, scores
 from joker.paper.outcome import Outcome
 from joker.paper.protocol import PATIENCE, Plan, plan
-from joker.paper.rows import Folder, PaperRows, Part, read
+from joker.paper.rows import Folder, PaperRows, Split, read
 from joker.paper.table import set_named
 from joker.prepare import Training, prepare
 from joker.runtime import generator, parse_device, peak_bytes
 
-SPARE = 2**25  # bytes of scratch space on a card beside the features of a block
-FEATURE_BYTES = 6.5  # of a feature of a row in a block, which lies there in float32 and in half of that
+SPARE_BYTES = 2**25  # of temporary memory on a GPU in addition to the features of a block
+FEATURE_BYTES = 6.5  # for each feature of a row of a block: 4 in float32, 2 in bfloat16 and some room
 DONE = "All steps of the protocol were made."
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run computes.
+    """Device, precision and memory of a run.
 
     Attributes
     ----------
     device : str or torch.device, optional
-        By default the CPU.
+        The device; by default the CPU.
     precision : str
-        ``"auto"``, ``"mixed"``, ``"float32"`` or ``"float64"``, as the estimators have it.
+        ``"auto"``, ``"mixed"``, ``"float32"`` or ``"float64"``, as for the estimators.
     memory : int or str
-        Scratch space, such as ``"500MB"``; ``"auto"`` on a card is what a step needs.
+        Temporary memory, such as ``"500MB"``; ``"auto"`` on a GPU is the memory that a step needs.
     """
 
     device: str | torch.device | None = None
@@ -53,20 +53,20 @@ class Place:
 
     @property
     def types(self) -> tuple[torch.dtype, bool]:
-        """The type to compute in, and whether the kernel of a block may be less precise."""
+        """The type to compute in, and whether the kernel matrix of a block may have a lower precision."""
         from joker.estimators import resolve
 
         return resolve.precision(self.precision, "auto", False, self.where)
 
     def check(self) -> None:
-        """Refuse a slip before rows are read."""
+        """Raise an error for wrong values before rows are read."""
         _ = self.types, self._memory()
 
     def scratch(self, made: Plan) -> int:
-        """Bytes of scratch space."""
+        """Return the bytes of temporary memory for a plan."""
         if self.memory == "auto" and self.where.type == "cuda" and made.n_features:
             each = max(FEATURE_BYTES, self.types[0].itemsize)
-            return int(each * made.choice.block_size * made.n_features) + SPARE
+            return int(each * made.choice.block_size * made.n_features) + SPARE_BYTES
         return self._memory()
 
     def _memory(self) -> int:
@@ -90,38 +90,38 @@ def reproduce(
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
-    """Fit a model of the paper on one of its data sets, and return what it reached beside what the paper reports.
+    """Fit a model of the paper on one of its data sets, and return its scores with those of the paper.
 
     Parameters
     ----------
     data : {"msd", "hepc", "susy", "higgs", "cifar5m", "higgs33k"}
-        The data set; higgs33k has real rows of HIGGS, and stands in for it.
+        The data set; higgs33k is a small sample of HIGGS that can replace it.
     model : {"krr", "huber", "svm", "klr", "svr"}
-        The model. The paper's SVM has the squared hinge for classes and is SVR for numbers.
+        The model. The SVM of the paper has the squared hinge loss for classes, and is SVR for regression.
     protocol : {"paper", "joker"}
-        ``"paper"``: random blocks with replacement, no averaging, its number of steps and its bandwidth.
-        ``"joker"``: shuffled blocks, averaged iterates, momentum, an intercept, the median bandwidth (a third of it for
-        HEPC with many features), until the score on held-out rows rises no more; at most the paper's steps, in whole
-        epochs.
+        ``"paper"``: random blocks with replacement, no averaging, the paper's number of steps and its bandwidth.
+        ``"joker"``: shuffled blocks, averaged iterates, momentum, an intercept and the median bandwidth (a third of it
+        for HEPC with many features); the fit ends when the score on held-out rows no longer rises, and at the latest
+        after the paper's number of steps, in whole epochs.
     scale : float
-        Rows, steps and features as a share of the paper's.
+        The number of rows, steps and features, relative to the paper.
     halving : bool
-        Whether to halve the radius of a step every 1,000 steps (times ``scale``), as the published code does.
+        Whether to halve the radius of the trust region every 1,000 steps (times ``scale``), as the published code does.
     folder, generated
-        Where the official files are, and whether to use generated rows in their place. By default rows are generated
-        where no folder is given and JOKER_DATA does not lead to the files.
+        The folder of the official files, and whether to use generated rows instead. By default rows are generated if no
+        folder is given and the files are not in the folder that JOKER_DATA names.
     device, precision, memory
-        Where to compute, in which precision and with how much scratch space.
+        As in :class:`Place`.
     seed : int
-        Of the split, of the blocks and of the features.
+        The seed of the split, of the blocks and of the features.
     callbacks : sequence of Callback
-        What watches the fit.
+        Callbacks of the fit.
 
     Examples
     --------
     >>> from joker.paper import reproduce
-    >>> found = reproduce("higgs", "svm", scale=0.0005, generated=True)
-    >>> found.steps, found.generated, found.comparable
+    >>> outcome = reproduce("higgs", "svm", scale=0.0005, generated=True)
+    >>> outcome.steps, outcome.generated, outcome.comparable
     (25, True, False)
     """
     made = plan(set_named(data), model, protocol, scale=scale, halving=halving, seed=seed)
@@ -132,18 +132,18 @@ def reproduce(
 
 
 def run(made: Plan, rows: PaperRows, place: Place, callbacks: Sequence[Callback] = ()) -> Outcome:
-    """Fit and test by a plan."""
+    """Fit a model by a plan, and test it."""
     device, (dtype, mixed), memory = place.where, place.types, place.scratch(made)
-    host = made.n_features is not None  # the kernel itself meets all rows in every step
+    host = made.n_features is not None  # the exact kernel needs all rows in every step
     started = time.perf_counter()
-    x = rows.handed_out(rows.train, dtype, device, host=host)
+    x = rows.rows_for(rows.train, dtype, device, host=host)
     kept, held = _hold_out(made, rows.train)
     training = _prepare(made, rows, x, kept, memory, mixed)
-    judge = None if held is None else _Judge(rows, x.some(torch.from_numpy(held)), rows.train.y[held], memory)
+    judge = None if held is None else _HeldOutScore(rows, x.some(torch.from_numpy(held)), rows.train.y[held], memory)
     stopping = [] if judge is None else [EarlyStopping(patience=PATIENCE)]
     result = descend(Run(training, title=f"{made.data.name} {made.model}", judge=judge), [*stopping, *callbacks])
     fitted = time.perf_counter() - started
-    f = result.machine.predict(rows.handed_out(rows.test, dtype, device, host=True), memory).double().cpu().numpy()
+    f = result.machine.predict(rows.rows_for(rows.test, dtype, device, host=True), memory).double().cpu().numpy()
     return Outcome(
         plan=made,
         generated=rows.generated,
@@ -165,7 +165,7 @@ def run(made: Plan, rows: PaperRows, place: Place, callbacks: Sequence[Callback]
 
 
 def _prepare(made: Plan, rows: PaperRows, x: Rows, kept: NDArray[np.intp] | None, memory: int, mixed: bool) -> Training:
-    """Lay out the problem on the rows that are trained on."""
+    """Prepare the training on the rows of the training split that are not held out."""
     choice, y = made.choice, rows.targets(rows.train)
     if kept is not None:
         x, y = x.some(torch.from_numpy(kept)), y[torch.from_numpy(kept)]
@@ -187,9 +187,9 @@ def _prepare(made: Plan, rows: PaperRows, x: Rows, kept: NDArray[np.intp] | None
     )
 
 
-def _hold_out(made: Plan, part: Part) -> tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]:
-    """Which rows are trained on, and which decide when to stop; None are all, and none."""
-    n = len(part)
+def _hold_out(made: Plan, split: Split) -> tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]:
+    """Return the rows to train on and the held-out rows; None and None if no rows are held out."""
+    n = len(split)
     if not (count := made.held_out(n)):
         return None, None
     order = torch.randperm(n, generator=generator(made.seed, "paper/held out")).numpy()
@@ -197,8 +197,8 @@ def _hold_out(made: Plan, part: Part) -> tuple[NDArray[np.intp] | None, NDArray[
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """Scores a machine on held-out rows by the first metric of the data set."""
+class _HeldOutScore:
+    """The score of a machine on held-out rows, by the first metric of the data set."""
 
     rows: PaperRows
     x: Rows

@@ -1,4 +1,4 @@
-"""The metrics of the paper's tables."""
+"""The metrics of the tables in the paper."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Values = NDArray[np.float64]
 
 def scores(
     rows: PaperRows,
-    y: Values,  # (n,) as they are in the data set
+    y: Values,  # (n,), as in the data set
     f: Values,  # (n, t)
 ) -> dict[str, float]:
     """Return the metrics of a data set for the predictions f of targets y.
 
-    The relative error is the root mean square of ``(f − y)/y`` in the unit of y; the RMSE is that of the z-scored
-    target; the class of a row is that of its largest column, or of the sign of the only one.
+    The relative error is the root mean square of ``(f − y)/y`` in the unit of y. The RMSE is that of the z-scored
+    target. The predicted class of a row is the column with the largest value; for two classes it is the sign.
     """
     return {name: _METRICS[name](rows, y, f) for name in rows.data.metrics}
 
 
 def better(metric: str, value: float) -> float:
-    """Return a value that rises as the metric gets better."""
+    """Return a value that is larger if the metric is better."""
     return -value if metric in FALLING else value
 
 
@@ -42,7 +42,7 @@ def _rmse(rows: PaperRows, y: Values, f: Values) -> float:
 
 
 def _auc(rows: PaperRows, y: Values, f: Values) -> float:
-    from sklearn.metrics import roc_auc_score  # here: it takes as long to import as torch does
+    from sklearn.metrics import roc_auc_score  # imported here, as it takes as long as torch to import
 
     positive = y == 1
     one_class = positive.all() or not positive.any()
@@ -50,8 +50,8 @@ def _auc(rows: PaperRows, y: Values, f: Values) -> float:
 
 
 def _accuracy(rows: PaperRows, y: Values, f: Values) -> float:
-    found = f.argmax(axis=1) if f.shape[1] > 1 else f[:, 0] > 0
-    return float(np.mean(found == y))
+    classes = f.argmax(axis=1) if f.shape[1] > 1 else f[:, 0] > 0
+    return float(np.mean(classes == y))
 
 
 _METRICS: dict[str, Callable[[PaperRows, Values, Values], float]] = {

@@ -1,4 +1,4 @@
-"""What a run reached, beside what the paper reports."""
+"""The outcome of a run, with the results of the paper."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from joker.paper.table import Published, published
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes
     ----------
     plan : Plan
-        What was run.
+        The plan of the run.
     generated : bool
-        Whether on generated rows, whose scores say nothing of the real ones.
+        Whether the rows are generated; their scores then say nothing about the real data.
     rows, test_rows : int
-        How many were trained and tested on.
+        The number of training rows and of test rows.
     device, precision : str
-        Where and in which type.
+        The device and the precision.
     bandwidth : float
         σ of the kernel.
     steps : int
-        Blocks that were visited.
+        The number of blocks that were visited.
     scores : dict
         The metrics on the test rows.
     gap : float
         The relative duality gap.
     seconds : float
-        Of the fit: bandwidth, features, steps and looks at the gap, without reading and testing.
+        The time of the fit: bandwidth, features, steps and evaluations of the gap, without reading and testing.
     step_seconds : float
-        Of the steps alone; by the protocol "joker" with the looks between them.
+        The time of the steps; with the protocol "joker" it includes the evaluations between them.
     test_seconds, read_seconds : float
-        Of predicting the test rows, and of reading or generating all rows.
+        The time to predict the test rows, and to read or generate all rows.
     peak_bytes : int or None
-        The most memory held: by torch on a card, else by the whole process.
+        The peak memory: of torch on a GPU, else of the process.
     reason : str
         Why the fit ended.
     """
@@ -62,29 +62,29 @@ class Outcome:
 
     @property
     def published(self) -> Published:
-        """The paper's row."""
+        """The results of the paper."""
         return published(self.plan.model, self.plan.data)
 
     @property
     def comparable(self) -> bool:
-        """Whether scores may be compared with the paper's: real rows, all of them, its features and its steps."""
+        """Whether the scores may be compared with the paper: all real rows, its number of features and of steps."""
         made, theirs = self.plan, self.plan.choice
         whole = made.scale == 1 and made.data.likeness is None and made.n_features == theirs.n_features
         return whole and not self.generated and (made.steps == theirs.steps or not made.as_printed)
 
     @property
     def ms_per_step(self) -> float:
-        """Milliseconds."""
+        """The time of a step in milliseconds."""
         return 1000 * self.step_seconds / max(1, self.steps)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the scores has to know."""
+        """Sentences that say how the rows differ from those of the paper."""
         return notes_on(self.plan, self.generated)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything as plain values, with the paper's row."""
+        """The outcome as numbers and text, with the results of the paper."""
         theirs = self.published
         return {
             **self.plan.facts,
@@ -120,19 +120,19 @@ class Outcome:
 
 
 def notes_on(plan: Plan, generated: bool) -> list[str]:
-    """Return in what the rows of a run are not those of the paper."""
-    data, found = plan.data, []
+    """Return sentences that say how the rows of a run differ from those of the paper."""
+    data, notes = plan.data, []
     if generated:
-        found.append(
+        notes.append(
             f"The rows are generated in the shape of {data.known_as}: time and memory count, the scores do not."
         )
     elif data.likeness:
-        found.append(
+        notes.append(
             f"{data.name} has {data.rows:,} real rows of {data.likeness}, of which the paper has "
             f"{round(data.rows / data.part):,}: the scores are of a smaller problem."
         )
     if plan.scale != 1:
-        found.append(
+        notes.append(
             f"Rows, steps and features are {plan.scale:g} of the paper's: the scores are of a smaller problem."
         )
-    return found
+    return notes

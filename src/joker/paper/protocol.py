@@ -1,4 +1,4 @@
-"""How a model is fitted: the way the paper does it, or the way this library does."""
+"""The two protocols of a fit: that of the paper, and that of this library."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from joker.paper.table import Choice, PaperSet, settings_of
 from joker.solvers import Settings
 
 PROTOCOLS = ("paper", "joker")
-HALVE_EVERY = 1_000  # steps after which the published code halves its radius
-RADIUS = 1.0  # in units of 1/λ, the length of the box of a loss with a slope of at most 1; the paper has no figure
-HELD_ROWS, HELD_SHARE = 50_000, 0.1  # to stop on, at most
-PATIENCE = 3  # epochs without a better held-out score
-# The median distance is divided by this where that is better (benchmarks/gpu_real.py), which takes many features: with
-# few a narrow kernel is noise.
+HALVE_EVERY = 1_000  # steps after which the published code halves the radius of the trust region
+RADIUS = 1.0  # in units of 1/λ, the length of the box of a loss with a slope of at most 1; the paper has no value
+HELD_ROWS, HELD_SHARE = 50_000, 0.1  # the largest number and the largest share of training rows that are held out
+PATIENCE = 3  # epochs without a higher held-out score
+# The median distance is divided by these numbers for data sets where the score is then better, from SHARP_FEATURES
+# features on (benchmarks/gpu_real.py): with few features the kernel matrix of a small bandwidth is mostly noise.
 SHARPER, SHARP_FEATURES = {"hepc": 3.0}, 20_000
-# The paper's tube of 0.25 is five times the error that it reports for HEPC, which no solution of that problem has.
+# The ε of 0.25 in the paper is five times the error that it reports for HEPC, which no solution of that problem has.
 TUBES = {"hepc": 0.02}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run does, before any row is read.
+    """The settings of a run, which are known before rows are read.
 
     Attributes
     ----------
     data, model, protocol, scale, seed
-        As asked for.
+        The arguments of :func:`plan`.
     choice : Choice
-        The paper's settings, not scaled; by the protocol "joker" with a narrower tube of SVR for HEPC.
+        The paper's settings, not scaled; the protocol "joker" has a smaller ε of SVR for HEPC.
     steps : int
-        Blocks to visit: all of them by the protocol "paper", at most so many, in whole epochs, by "joker".
+        The number of blocks to visit; with the protocol "joker" the largest number, in whole epochs.
     n_features : int or None
-        Random features, scaled; None is the kernel itself.
+        The number of random features, scaled; None is the exact kernel.
     halving : bool
-        Whether the radius of a step is halved as the published code does it.
+        Whether the radius of the trust region is halved as in the published code.
     """
 
     data: PaperSet
@@ -58,26 +58,26 @@ class Plan:
 
     @property
     def bandwidth(self) -> str:
-        """The rule of the bandwidth."""
+        """The rule for the bandwidth."""
         return "paper" if self.as_printed else "median"
 
     @property
     def divisor(self) -> float:
-        """What the bandwidth of the rule is divided by."""
+        """The number by which the bandwidth of the rule is divided."""
         sharp = not self.as_printed and (self.n_features or 0) >= SHARP_FEATURES
         return SHARPER.get(self.data.known_as, 1.0) if sharp else 1.0
 
     @property
     def halve_every(self) -> int:
-        """Steps between two halvings, as many in a scaled run as in a whole one; 0 is none."""
+        """The number of steps between two halvings, scaled so that their number stays the same; 0 is no halving."""
         return max(1, round(HALVE_EVERY * self.steps / self.choice.steps)) if self.halving else 0
 
     def held_out(self, n: int) -> int:
-        """How many of n training rows are kept to stop on."""
+        """Return the number of the n training rows that are held out."""
         return 0 if self.as_printed else min(HELD_ROWS, max(1, round(HELD_SHARE * n)))
 
     def settings(self, n: int) -> Settings:
-        """How to descend over n rows."""
+        """Return the settings of the solver for n rows."""
         blocks = -(-n // self.choice.block_size)
         if blocks < 2:
             raise InvalidParameter(
@@ -93,7 +93,8 @@ class Plan:
             tol=0,
             order="random",
             averaging=False,
-            gap_every=self.steps // blocks + 1,  # no look before the end, which the paper does not take either
+            gap_every=self.steps // blocks
+            + 1,  # the gap is evaluated at the end only, as the paper does not evaluate it
             radius=RADIUS if self.halving else inf,
             halve_every=self.halve_every,
             seed=self.seed,
@@ -101,7 +102,7 @@ class Plan:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The settings as plain values."""
+        """The settings as numbers and text."""
         rows = round(self.data.rows * self.data.share * self.scale)
         return {
             "data": self.data.name,
@@ -140,7 +141,7 @@ def plan(
     steps: int | None = None,
     seed: int = 0,
 ) -> Plan:
-    """Return what a run does; ``scale`` is of rows, steps and features, and ``steps`` takes the place of the paper's.
+    """Return the plan of a run; ``scale`` applies to rows, steps and features, ``steps`` replaces the paper's number.
 
     >>> from joker.paper.table import SETS
     >>> plan(SETS["hepc"], "krr", scale=0.01).steps
@@ -151,9 +152,9 @@ def plan(
     if protocol == "joker" and "epsilon" in choice.parameters:
         tube = TUBES.get(data.name, choice.parameters["epsilon"])
         choice = replace(choice, parameters={"epsilon": tube}, n_features=settings_of("krr", data).n_features)
-    made = choice.steps * data.part * scale if steps is None else steps
+    count = choice.steps * data.part * scale if steps is None else steps
     m = None if choice.n_features is None else max(2, round(choice.n_features * scale))
-    return Plan(data, model, protocol, scale, seed, choice, max(1, round(made)), m, halving)
+    return Plan(data, model, protocol, scale, seed, choice, max(1, round(count)), m, halving)
 
 
 def _check(protocol: str, scale: float, halving: bool, steps: int | None) -> None:
@@ -165,5 +166,5 @@ def _check(protocol: str, scale: float, halving: bool, steps: int | None) -> Non
         raise InvalidParameter(f"steps must be a whole number of at least 1; got {steps!r}. Use for example 1000.")
     if halving and protocol != "paper":
         raise InvalidParameter(
-            f"halving must go with the protocol 'paper', whose code does it; got protocol={protocol!r}. Leave it out."
+            f"halving must be used with the protocol 'paper' only; got protocol={protocol!r}. Leave it out."
         )

@@ -1,4 +1,4 @@
-"""The rows of an experiment: read or generated, split, scaled, z-scored, with targets as numbers."""
+"""The rows of an experiment: read or generated, split into training and test rows, and z-scored."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from joker.data import HostRows, Rows, Scaling, TensorRows, scaled, scaling_of
 from joker.data.sources import Source
 from joker.errors import InvalidData, MissingFile
 from joker.paper.datasets import generate, load
-from joker.paper.datasets.files import VARIABLE
-from joker.paper.datasets.parts import Draw, part_of
+from joker.paper.datasets.files import FOLDER_VARIABLE
+from joker.paper.datasets.parts import RandomPart, part_of
 from joker.paper.table import PaperSet
 from joker.runtime.upload import Upload
 
-BATCH_BYTES = 2**26  # of rows that are read in one go
-CHUNK = 2**22  # entries that are scaled in one go
+BATCH_BYTES = 2**26  # of rows that are read at a time
+SCALED_ENTRIES = 2**22  # that are scaled at a time
 Folder = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Inputs in the type they are kept in, z-scored where that is float32, and targets as they are."""
+class Split:
+    """The training or the test rows: inputs in the type of the data set, z-scored if it is float32, and targets."""
 
     x: Tensor  # (n, d)
     y: NDArray[Any]  # (n,)
@@ -44,42 +44,42 @@ class PaperRows:
     Attributes
     ----------
     data : PaperSet
-        Of which set.
-    train, test : Part
+        The data set.
+    train, test : Split
         The rows.
     inputs : Scaling or None
-        What inputs are still to be z-scored by as they are handed out; None where they are z-scores.
+        The scaling of inputs that are z-scored when they are read; None if they are z-scores already.
     centre, spread : float
-        Mean and deviation of the training targets; 0 and 1 for classes.
+        The mean and the standard deviation of the training targets; 0 and 1 for classes.
     generated : bool
-        Whether the rows are made up.
+        Whether the rows are generated.
     seconds : float
-        What it took to read or generate them.
+        The time to read or generate them.
     """
 
     data: PaperSet
-    train: Part
-    test: Part
+    train: Split
+    test: Split
     inputs: Scaling | None
     centre: float
     spread: float
     generated: bool
     seconds: float = 0.0
 
-    def handed_out(self, part: Part, dtype: torch.dtype, device: torch.device, *, host: bool) -> Rows:
-        """Rows of z-scores for a device; with ``host`` they lie in the memory of the host."""
+    def rows_for(self, part: Split, dtype: torch.dtype, device: torch.device, *, host: bool) -> Rows:
+        """Return rows of z-scores that are read on a device; with ``host`` they stay in host memory."""
         wide = None if part.x.dtype == dtype else dtype
         rows: Rows
         if device.type == "cpu":
-            rows = TensorRows(part.x, wide)
+            rows = TensorRows(part.x, wide, checked=True)
         elif host:
-            rows = HostRows(part.x, Upload(device), dtype)
+            rows = HostRows(part.x, Upload(device), dtype, checked=True)
         else:
-            rows = TensorRows(part.x.to(device), wide)
+            rows = TensorRows(part.x.to(device), wide, checked=True)
         return rows if self.inputs is None else scaled(rows, self.inputs, dtype)
 
-    def targets(self, part: Part) -> Tensor:  # (n, t)
-        """z-scores, or signs: one column for two classes, else one for each."""
+    def targets(self, part: Split) -> Tensor:  # (n, t)
+        """Return the targets: z-scores, or signs with one column for two classes and one column a class for more."""
         if not self.data.classes:
             return torch.from_numpy((part.y - self.centre) / self.spread)[:, None]
         columns = np.arange(self.data.classes) if self.data.classes > 2 else np.ones(1)
@@ -99,20 +99,21 @@ def read(
     Parameters
     ----------
     data : PaperSet
-        Which.
+        The data set.
     scale : float
-        The share, drawn row by row with the seed.
+        The share of the rows, which are drawn one by one with the seed.
     seed : int
-        Of the split and of what is drawn.
+        The seed of the split and of this draw.
     folder : path, optional
-        Where the official files are; by default the folder that the variable JOKER_DATA names.
+        The folder of the official files; by default the folder that the environment variable JOKER_DATA names.
     generated : bool, optional
-        Whether to generate rows of the same number, inputs and type. By default that is done where no folder is
-        given and the files are not found.
+        Whether to generate the same number of rows, with the same number and type of inputs. By default they are
+        generated if no folder is given and the files are not found.
     """
     started = time.perf_counter()
-    found = None if generated else _official(data, scale, seed, folder, bool(generated is False or folder is not None))
-    train, test = found or _generated(data, scale, seed)
+    required = generated is False or folder is not None
+    official = None if generated else _official(data, scale, seed, folder, required)
+    train, test = official or _generated(data, scale, seed)
     for name, part in (("training", train), ("test", test)):
         if len(part) < 2:
             raise InvalidData(
@@ -125,32 +126,32 @@ def read(
             _z_score(part.x, scaling)
     centre, spread = (0.0, 1.0) if data.classes else (float(train.y.mean()), float(train.y.std()))
     inputs, took = None if in_place else scaling, time.perf_counter() - started
-    return PaperRows(data, train, test, inputs, centre, spread, found is None, took)
+    return PaperRows(data, train, test, inputs, centre, spread, official is None, took)
 
 
-def _official(data: PaperSet, scale: float, seed: int, folder: Folder, needed: bool) -> tuple[Part, Part] | None:
-    """The rows of the files; None where they are absent and not needed."""
-    if folder is None and VARIABLE not in os.environ and not needed:
+def _official(data: PaperSet, scale: float, seed: int, folder: Folder, required: bool) -> tuple[Split, Split] | None:
+    """Return the rows of the official files; None if the files are not found and not required."""
+    if folder is None and FOLDER_VARIABLE not in os.environ and not required:
         return None
     try:
         sources = [load(data.name, folder, split, seed=seed) for split in ("train", "test")]
     except MissingFile:
-        if needed:
+        if required:
             raise
         return None
-    few = [source if scale == 1 else part_of(source, Draw(scale, seed + 1)) for source in sources]
-    return _collect(few[0]), _collect(few[1])
+    train, test = (source if scale == 1 else part_of(source, RandomPart(scale, seed + 1)) for source in sources)
+    return _collect(train), _collect(test)
 
 
-def _generated(data: PaperSet, scale: float, seed: int) -> tuple[Part, Part]:
+def _generated(data: PaperSet, scale: float, seed: int) -> tuple[Split, Split]:
     rows = round(data.rows * scale)
     first = round(rows * data.share)
     whole = _collect(generate(data.known_as, max(rows, 4), seed))
-    return Part(whole.x[:first], whole.y[:first]), Part(whole.x[first:], whole.y[first:])
+    return Split(whole.x[:first], whole.y[:first]), Split(whole.x[first:], whole.y[first:])
 
 
-def _collect(source: Source) -> Part:
-    """Read all rows; into one array where their number is known."""
+def _collect(source: Source) -> Split:
+    """Read all rows; into one array if their number is known."""
     rows = max(1, BATCH_BYTES // (source.schema.width * source.dtype.itemsize))
     dtype = np.dtype(np.float32) if source.dtype.kind == "f" else source.dtype
     if source.rows is None:
@@ -162,7 +163,7 @@ def _collect(source: Source) -> Part:
         for batch in source.batches(rows):
             x[seen : seen + len(batch)], y[seen : seen + len(batch)] = batch.dense, batch.y
             seen += len(batch)
-    return Part(torch.from_numpy(x), y)
+    return Split(torch.from_numpy(x), y)
 
 
 def _empty(source: Source, rows: int, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
@@ -170,9 +171,9 @@ def _empty(source: Source, rows: int, dtype: np.dtype[Any]) -> tuple[NDArray[Any
 
 
 def _z_score(x: Tensor, scaling: Scaling) -> None:
-    """Turn inputs into z-scores where they lie; one that does not vary becomes 0."""
+    """Replace inputs by z-scores; a constant input becomes 0."""
     mean = scaling.mean.to(x.dtype)
     factor = torch.where(scaling.deviation > 0, 1 / scaling.deviation, 0.0).to(x.dtype)
-    step = max(1, CHUNK // x.shape[1])
+    step = max(1, SCALED_ENTRIES // x.shape[1])
     for start in range(0, len(x), step):
         x[start : start + step].sub_(mean).mul_(factor)

@@ -1,7 +1,7 @@
-"""What the paper prints: its data sets, the settings of its models, and what they reached.
+"""The tables of the paper: its data sets, the settings of its models, and their results.
 
 J. Zhang and Z. Lai, "Joker: Joint Optimization Framework for Lightweight Kernel Machines" (ICML 2025): the tables of
-data sets and of hyperparameters in its appendix, and the table of results. Its figures are of one NVIDIA RTX 3080.
+data sets and of hyperparameters in its appendix, and the table of results, measured on one NVIDIA RTX 3080.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from joker.errors import InvalidParameter, UnknownName
 MODELS = ("krr", "huber", "svm", "klr", "svr")
 MINUTE, HOUR, GB = 60.0, 3600.0, 10**9
 RELATIVE, RMSE, AUC, ACCURACY = "relative_error", "rmse", "auc", "accuracy"
-FALLING = (RELATIVE, RMSE)  # metrics of which less is better
+FALLING = (RELATIVE, RMSE)  # metrics for which lower values are better
 
 
 @dataclass(frozen=True)
 class Published:
-    """A row of the results: mean and deviation of each metric, and what the fit took."""
+    """A row of the table of results: mean and standard deviation of each metric, time and memory."""
 
     scores: dict[str, tuple[float, float]]
     seconds: float
-    peak_bytes: float  # on the card
+    peak_bytes: float  # of GPU memory
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Choice:
 
     loss: str
     lam: float
-    n_features: int | None  # None is the kernel itself
+    n_features: int | None  # None is the exact kernel
     kernel: str
     block_size: int
     steps: int
@@ -40,31 +40,31 @@ class Choice:
 
 @dataclass(frozen=True)
 class PaperSet:
-    """A data set of the paper, or a stand-in for one."""
+    """A data set of the paper, or a smaller one that replaces it."""
 
     name: str
     task: str  # "regression" or "classification"
     rows: int
     inputs: int
-    classes: int  # 0 where numbers are predicted
-    share: float  # of the rows, for training
-    metrics: tuple[str, ...]  # that which a fit may be stopped on first
-    likeness: str | None = None  # the set that it stands in for
+    classes: int  # 0 for regression
+    share: float  # of the rows that are training rows
+    metrics: tuple[str, ...]  # the first one is used for early stopping
+    likeness: str | None = None  # the data set that it replaces
 
     @property
     def known_as(self) -> str:
-        """The set whose settings and results are meant."""
+        """The data set whose settings and results are used."""
         return self.likeness or self.name
 
     @property
     def part(self) -> float:
-        """Its rows as a share of those of the set that it stands in for."""
+        """The number of its rows, relative to the data set that it replaces."""
         return self.rows / SETS[self.known_as].rows
 
 
 SETS = {
-    found.name: found
-    for found in (
+    data.name: data
+    for data in (
         PaperSet("msd", "regression", 515_345, 90, 0, 463_715 / 515_345, (RELATIVE,)),
         PaperSet("hepc", "regression", 2_049_280, 11, 0, 0.9, (RMSE,)),
         PaperSet("susy", "classification", 5_000_000, 18, 2, 0.8, (AUC, ACCURACY)),
@@ -74,7 +74,7 @@ SETS = {
     )
 }
 
-# λ, M, kernel, block size and iterations that krr, huber and svm share; None is the exact model.
+# λ, number of features, kernel, block size and steps of krr, huber and svm; None is the exact kernel.
 _SHARED: dict[str, tuple[float, int | None, str, int, int]] = {
     "msd": (1.0, None, "gaussian", 2048, 10_000),
     "hepc": (2.0**-7, 50_000, "laplacian", 512, 25_000),
@@ -87,7 +87,7 @@ _LOGISTIC: dict[str, tuple[float, int | None, str, int, int]] = {
     "higgs": (2.0**-3, 100_000, "laplacian", 1024, 50_000),
     "cifar5m": (2.0**-7, 200_000, "gaussian", 1024, 50_000),
 }
-_SVR_FEATURES = {"msd": None, "hepc": 10_000}  # the one number in which SVR differs
+_SVR_FEATURES = {"msd": None, "hepc": 10_000}  # the only setting in which SVR differs
 _DELTA = {"msd": 2.0}
 _EPSILON = 0.25
 
@@ -99,7 +99,7 @@ def _regression(metric: str, unit: float, mean: float, deviation: float, minutes
 def _classes(
     auc: tuple[float, float] | None, accuracy: tuple[float, float], seconds: float, gigabytes: float
 ) -> Published:
-    """Of percentages."""
+    """Return a row of results from percentages."""
     found = {AUC: auc, ACCURACY: accuracy}
     scores = {name: (pair[0] / 100, pair[1] / 100) for name, pair in found.items() if pair}
     return Published(scores, seconds, gigabytes * GB)
@@ -135,7 +135,7 @@ def set_named(name: str) -> PaperSet:
 
 
 def model_named(model: str, data: PaperSet) -> str:
-    """Return the model that is meant for a data set: the paper's SVM is SVR where numbers are predicted.
+    """Return the model for a data set: the SVM of the paper is SVR for regression.
 
     >>> model_named("svm", SETS["hepc"]), model_named("svm", SETS["higgs"])
     ('svr', 'svm')
@@ -146,7 +146,7 @@ def model_named(model: str, data: PaperSet) -> str:
     if (data.known_as, meant) not in _RESULTS:
         fitting = ", ".join(name for known, name in _RESULTS if known == data.known_as)
         raise InvalidParameter(
-            f"model must be one that the paper has for {data.name}, a set for {data.task}; got {model!r}. "
+            f"model must be one that the paper has for {data.name}, a data set for {data.task}; got {model!r}. "
             f"Use one of {fitting}."
         )
     return meant
@@ -168,5 +168,5 @@ def settings_of(model: str, data: PaperSet) -> Choice:
 
 
 def published(model: str, data: PaperSet) -> Published:
-    """Return what the paper reports of a model on a data set."""
+    """Return the results of the paper for a model on a data set."""
     return _RESULTS[data.known_as, model_named(model, data)]

@@ -1,18 +1,21 @@
-"""What a fit or a prediction will hold in memory: planned before it begins, so that a budget is kept."""
+"""The memory of a fit or a prediction, planned before it begins, so that a budget is kept."""
 
-from joker.planning.fit import FitLayout, plan_fit
-from joker.planning.plan import END, LAYOUT, LOOK, STEP, Item, Plan
-from joker.planning.predict import PredictLayout, plan_predict
+from joker.planning.fit import FitMemory, plan_fit
+from joker.planning.fit_spec import FitSpec, RowReading
+from joker.planning.plan import END, EVALUATION, LAYOUT, STEP, Item, Plan
+from joker.planning.predict import PredictMemory, plan_predict
 
 __all__ = [
     "END",
+    "EVALUATION",
     "LAYOUT",
-    "LOOK",
     "STEP",
-    "FitLayout",
+    "FitMemory",
+    "FitSpec",
     "Item",
     "Plan",
-    "PredictLayout",
+    "PredictMemory",
+    "RowReading",
     "plan_fit",
     "plan_predict",
 ]

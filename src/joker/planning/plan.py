@@ -1,4 +1,4 @@
-"""A plan: what is held in memory, when, and how much that is in all."""
+"""A plan: what is held in memory, when, and the total."""
 
 from __future__ import annotations
 
@@ -10,36 +10,41 @@ import torch
 
 from joker.runtime import format_bytes
 
-# When an item is there; one that names no time is there throughout.
-LAYOUT, STEP, LOOK, END = "before the first step", "during a step", "during a look at the gap", "at the end"
-LATER = (STEP, LOOK, END)
-TIMES = (LAYOUT, STEP, LOOK, END)
+# The times at which an item is held. An item without times is held throughout.
+LAYOUT, STEP, EVALUATION, END = (
+    "before the first step",
+    "during a step",
+    "during an evaluation of the gap",
+    "at the end",
+)
+AFTER_LAYOUT = (STEP, EVALUATION, END)
+TIMES = (LAYOUT, STEP, EVALUATION, END)
 
-
-FEWEST, ENOUGH = 16, 256  # rows of the smallest tile that is planned for: with fewer a pass takes several times as long
-LEAST_GAPS, MOST_GAPS = 8 * 10**6, 32 * 10**6  # bytes
-SMALL = 4 * 10**6  # bytes that it takes at most where it has more than the fewest
+MIN_TILE_ROWS, ENOUGH_TILE_ROWS = 16, 256  # with fewer rows in a tile, a pass over the data takes several times as long
+MAX_SMALL_TILE = 4 * 10**6  # bytes of the smallest planned tile, where it has more than MIN_TILE_ROWS rows
+MIN_GAPS, MAX_GAPS = 8 * 10**6, 32 * 10**6  # bytes, measured with the GNU C library
+SMALL_ITEMS = 2**18  # bytes for everything that is too small to be listed
 
 
 def gaps(scratch: int, device: torch.device) -> int:
-    """Return what the C library cannot use again at once of freed scratch space; a card's allocator is not asked.
+    """Return the freed scratch space that the C library cannot reuse at once; torch reuses all GPU memory.
 
-    Pieces of more than 32 MB are given back to the system at once.
+    Pieces of more than 32 MB are returned to the system at once.
     """
-    return 0 if device.type == "cuda" else min(max(scratch, LEAST_GAPS), MOST_GAPS)
+    return 0 if device.type == "cuda" else min(max(scratch, MIN_GAPS), MAX_GAPS)
 
 
 def without_gaps(free: int, device: torch.device) -> int:
     """Return the scratch space that, with its gaps, takes ``free`` bytes."""
     if device.type == "cuda":
         return free
-    return free - min(max(free // 2, LEAST_GAPS), MOST_GAPS)
+    return free - min(max(free // 2, MIN_GAPS), MAX_GAPS)
 
 
 def least_tile(work: Callable[[int], int], n: int) -> int:
-    """Return the bytes of the smallest tile of n rows that is worth it, where ``work`` tells those of any."""
-    rows = bisect_right(range(1, ENOUGH + 1), SMALL, key=work)
-    return work(min(max(rows, FEWEST), max(n, 1)))
+    """Return the bytes of the smallest tile of n rows that is planned; ``work`` returns the bytes of any tile."""
+    rows = bisect_right(range(1, ENOUGH_TILE_ROWS + 1), MAX_SMALL_TILE, key=work)
+    return work(min(max(rows, MIN_TILE_ROWS), max(n, 1)))
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,11 @@ class Item:
     Parameters
     ----------
     name : str
-        What a reader calls it.
+        Its name in the table of a plan.
     bytes : int
-        How much it takes.
+        Its size.
     times : tuple of str
-        When it is there, of the constants of this module; empty for throughout.
+        The times at which it is held, among the constants of this module; empty for throughout.
     """
 
     name: str
@@ -66,10 +71,10 @@ class Item:
 
     @property
     def when(self) -> str:
-        """When it is there, in words."""
+        """The times at which it is held, in words."""
         if not self.times:
             return "throughout"
-        return "from the first step on" if self.times == LATER else ", ".join(self.times)
+        return "after the first step begins" if self.times == AFTER_LAYOUT else ", ".join(self.times)
 
 
 @dataclass(frozen=True)
@@ -81,29 +86,29 @@ class Plan:
     Attributes
     ----------
     title : str
-        Of what it is the plan.
+        The fit or prediction that is planned.
     choice : str
         What was chosen, in a sentence or two.
     items : tuple of Item
         What is held.
     device : torch.device
-        Whose memory is counted.
+        The device whose memory is counted.
     dtype : torch.dtype
-        The type that is computed in.
+        The floating-point type of the computation.
     budget : int or None
-        The bytes that the user allows; None where none are named.
+        The bytes that the user allows; None without a budget.
     scratch : int
-        The bytes of it that tiles and the features of a block may take.
+        The bytes that tiles and the features of a block may take.
     block_size : int
         Rows in a block; 0 for a prediction.
     part : int
-        How many features of a block are there at a time; 0 with the kernel itself.
+        The number of features of a block that are held at a time; 0 with the kernel itself.
     tile : int
         Rows of a tile.
     rows_place, alpha_place : str
         Where the rows and the dual variables α are.
     host : bool
-        Whether a card is to leave the rows in the memory of the host.
+        Whether the rows stay in host memory while a GPU computes.
     """
 
     title: str
@@ -126,7 +131,7 @@ class Plan:
 
     @property
     def peak(self) -> str:
-        """When the most is held."""
+        """The time at which the most is held."""
         return max(TIMES, key=self.at)
 
     @property

@@ -1,4 +1,4 @@
-"""Devices, memory, random numbers and interrupts.
+"""Devices, memory, random numbers, interrupts and files.
 
 This is the only package that uses ``torch.cuda``.
 """

@@ -1,100 +1,159 @@
-"""A file that is there either whole or not at all, and a folder for what it is made of meanwhile."""
+"""Files that are replaced in one step: the old file stays until the new one is complete and on the disk."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
-from joker.errors import InvalidFile, MissingFile
-from joker.runtime import format_bytes
+from joker.errors import InvalidFile, InvalidParameter, MissingFile
+from joker.runtime.memory import format_bytes
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-LOCK, WHOLE = "lock", "whole"
+AnyPath = str | os.PathLike[str]
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+LOCK, RESULT = "lock", "result"  # names of files in a work folder
+
+
+def parse_path(path: AnyPath, example: str) -> Path:
+    """Return ``path`` as a Path; ``example`` is a file name for the error message."""
+    try:
+        return Path(os.fsdecode(path))
+    except TypeError as error:
+        raise InvalidParameter(f"path must be a str or a Path; got {path!r}. Use for example {example!r}.") from error
+
+
+def resolve_target(path: AnyPath, example: str) -> Path:
+    """Return the file to write, with symbolic links followed; its folder must exist and it must not be a folder."""
+    target = Path(os.path.realpath(parse_path(path, example)))
+    if not target.parent.is_dir():
+        raise MissingFile(f"path must be in a folder that exists; {target.parent} does not. Create it first.")
+    if target.is_dir():
+        raise InvalidFile(f"path must name a file; {target} is a folder. Add a name, such as {target / example}.")
+    return target
 
 
 @contextmanager
-def arriving_at(target: Path) -> Iterator[Path]:
-    """Give a folder beside ``target``; the file ``whole`` in it takes the name of ``target`` at the end.
+def replace_file(path: AnyPath, example: str) -> Iterator[Path]:
+    """Yield a temporary file beside ``path`` that replaces it at the end of the block, in one step.
 
-    However it ends, the folder is removed. One that is left by a process that was killed is removed by the next
-    that writes to the same name.
+    The file must be closed at the end of the block. A symbolic link is followed, and a file that is replaced keeps
+    its permissions. After an error ``path`` is as it was, and the temporary file is removed.
+
+    Raises
+    ------
+    MissingFile, InvalidFile
+        If the file cannot be written, in particular when the disk is full.
     """
-    _check(target)
-    _clear(target)
+    target = resolve_target(path, example)
+    temporary = target.with_name(f".joker-{token_hex(8)}.tmp")
+    try:
+        with _replacing(target, temporary):
+            yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def work_folder(path: AnyPath, example: str) -> Iterator[Path]:
+    """Yield a folder beside ``path`` for temporary files; the file RESULT in it replaces ``path`` at the end.
+
+    It does so as in `replace_file`, and the folder is removed. A folder that a killed process has left is removed by
+    the next call for the same path.
+    """
+    target = resolve_target(path, example)
+    for folder in target.parent.glob(f".{target.name}.*.part"):
+        _remove_abandoned(folder)
     folder = target.with_name(f".{target.name}.{token_hex(6)}.part")
     try:
-        folder.mkdir()
+        with explain_errors(target):
+            folder.mkdir()
         with (folder / LOCK).open("wb") as lock:
-            _lock(lock.fileno())
-            yield folder
-            os.replace(folder / WHOLE, target)
-        sync_folder(target.parent)
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise InvalidFile(
-            f"the disk must have room for a row store; {target.parent} is full ({error.strerror}). Nothing is left of "
-            f"it. Free some space or choose another folder; {format_bytes(_free(target))} were free when it was gone."
-        ) from error
+            with suppress(OSError):  # a file system without locks: the folder is never taken for an abandoned one
+                _lock(lock.fileno())
+            with _replacing(target, folder / RESULT):
+                yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def check_room(target: Path, needed: int) -> None:
-    """Refuse to begin where the disk has less room than is needed."""
-    if (free := _free(target)) < needed:
+@contextmanager
+def explain_errors(path: Path, *numbers: int) -> Iterator[None]:
+    """Raise InvalidFile for an error of the operating system while ``path`` is written, or only for these numbers."""
+    try:
+        yield
+    except OSError as error:
+        if numbers and error.errno not in numbers:
+            raise
         raise InvalidFile(
-            f"the disk must have room for a row store and what it is made of, {format_bytes(needed)}; "
-            f"{target.parent} has {format_bytes(free)} free. Free some space or choose another folder."
+            f"{path} must be in a place with room for it, where you may write files; writing it failed: "
+            f"{error.strerror or error}. Nothing is left of the new file. Free some space, or choose another folder."
+        ) from error
+
+
+def check_free_space(path: Path, needed: int) -> None:
+    """Raise InvalidFile if the disk of ``path`` has less than ``needed`` bytes free."""
+    if (free := shutil.disk_usage(path.parent).free) < needed:
+        raise InvalidFile(
+            f"the disk must have room for a row store and its temporary files, {format_bytes(needed)}; {path.parent} "
+            f"has {format_bytes(free)} free. Free some space or choose another folder."
         )
 
 
-def _free(target: Path) -> int:
-    return shutil.disk_usage(target.parent).free
-
-
-def _check(target: Path) -> None:
-    if not target.parent.is_dir():
-        raise MissingFile(f"path must be in a folder that exists; {target.parent} does not. Create it first.")
-    if target.is_dir():
-        raise InvalidFile(f"path must name a file; {target} is a folder. Add a name, such as {target / 'train.rows'}.")
-
-
-def _clear(target: Path) -> None:
-    """Remove what killed processes have left; a folder whose process lives is locked."""
-    for folder in target.parent.glob(f".{target.name}.*.part"):
+@contextmanager
+def _replacing(target: Path, temporary: Path) -> Iterator[None]:
+    """Create ``temporary``, and let it replace ``target`` once the block has filled it."""
+    with explain_errors(target):
+        temporary.touch(exist_ok=False)
+        permissions = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
+    # An error of another number may come from what the block reads, and passes.
+    with explain_errors(target, *DISK_FULL):
+        yield
+    with explain_errors(target):
+        _sync(temporary, os.O_RDWR)  # Windows syncs only files that are open for writing
+        temporary.chmod(permissions)
         try:
-            with (folder / LOCK).open("rb") as lock:
-                _lock(lock.fileno())
-        except FileNotFoundError:  # killed before it was locked, or removed meanwhile
-            pass
-        except OSError:
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
+            os.replace(temporary, target)
+        except PermissionError as error:
+            raise InvalidFile(
+                f"{target} must be a file that can be replaced; {error.strerror}. Windows replaces no file that is "
+                "open. Close it, or choose another name."
+            ) from error
+    with suppress(OSError):  # Windows opens no folders, and some network file systems sync none
+        _sync(target.parent, os.O_RDONLY)
+
+
+def _sync(path: Path, access: int) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, access)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove a work folder unless its process lives, which holds the lock file open."""
+    try:
+        with (folder / LOCK).open("rb") as lock:
+            _lock(lock.fileno())
+        (folder / LOCK).unlink()  # Windows, which has no such locks, removes no file that is open
+    except FileNotFoundError:  # the process was killed before it created the lock file
+        pass
+    except OSError:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(handle: int) -> None:
     if fcntl is not None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,4 +1,4 @@
-"""Devices and floating-point types: names to torch objects, and what a GPU can do."""
+"""Devices and floating-point types: torch objects from their names, and properties of GPUs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 def parse_device(device: str | torch.device | None) -> torch.device:
-    """The device to compute on; None is the CPU."""
+    """Return the device to compute on; None is the CPU."""
     try:
         chosen = torch.device("cpu" if device is None else device)
     except (RuntimeError, TypeError) as error:
         raise UnknownName(f"device must name a torch device; got {device!r}. Use 'cpu' or 'cuda'.") from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise InvalidParameter(f"device {device!r} needs a CUDA card; torch sees none here. Use device='cpu'.")
+        raise InvalidParameter(f"device {device!r} needs a CUDA GPU; torch finds none. Use device='cpu'.")
     return chosen
 
 
 def nearest_device(name: str) -> torch.device:
-    """The device of that name if there is one here, else the CPU."""
+    """Return the device of this name if it exists on this machine, else the CPU."""
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):  # torch without CUDA asserts
@@ -33,26 +33,26 @@ def nearest_device(name: str) -> torch.device:
 
 
 def gpus() -> list[tuple[str, int, int]]:
-    """The CUDA cards here: the name of each, and its free and all bytes."""
-    found = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    return [(torch.cuda.get_device_name(card), *torch.cuda.mem_get_info(card)) for card in found]
+    """Return the name of each CUDA GPU, and its free and total memory in bytes."""
+    indices = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    return [(torch.cuda.get_device_name(index), *torch.cuda.mem_get_info(index)) for index in indices]
 
 
 @cache
 def multiprocessors(device: torch.device) -> int:
-    """How many groups of threads a card runs at the same time; 0 for the CPU."""
+    """Return the number of multiprocessors of a GPU; 0 for the CPU."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 0
 
 
 @cache
 def capability(device: torch.device) -> tuple[int, int]:
-    """The generation of a CUDA card: (8, 0) is Ampere's first; (0, 0) elsewhere."""
+    """Return the CUDA compute capability, such as (8, 0); (0, 0) for the CPU."""
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
 
 
 @contextmanager
 def on_device(device: torch.device) -> Iterator[None]:
-    """Make ``device`` the current one: what a fused kernel is launched on. Off the card nothing happens."""
+    """Make a GPU the current device, on which a Triton kernel is launched; do nothing for the CPU."""
     if device.type != "cuda":
         yield
         return
@@ -61,7 +61,7 @@ def on_device(device: torch.device) -> Iterator[None]:
 
 
 def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """The floating-point type to compute in: float32 or float64."""
+    """Return the floating-point type to compute in: float32 or float64."""
     chosen = _DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if chosen not in _DTYPES.values():
         raise UnknownName.among("dtype", dtype, _DTYPES)

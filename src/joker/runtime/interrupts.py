@@ -1,4 +1,4 @@
-"""Interrupts: Ctrl-C is held back while a block of code must not be left half done."""
+"""Interrupts: Ctrl-C is delayed while a block of code must run to its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Let Ctrl-C take effect only at the end of the block, so that nothing is left half-done."""
+    """Delay Ctrl-C to the end of the block; does nothing outside the main thread, where Python allows no handlers."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield

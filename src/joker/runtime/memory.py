@@ -1,4 +1,4 @@
-"""Memory: sizes in words, what is free, what was held at most, and tiles within a budget."""
+"""Memory: sizes as text, free and peak memory, and tiles that fit a budget."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-DEFAULT_BUDGET = 256 * 2**20  # bytes of scratch space where the user names none
-CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MB in float64
-CPU_TILE = 2**23  # bytes: features in a longer tile leave the cache, and take up to twice the time
+DEFAULT_BUDGET = 256 * 2**20  # bytes of temporary memory if the user names no budget
+CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MiB in float64
+CPU_TILE = 2**23  # bytes of features: larger tiles leave the cache of the CPU and take up to twice the time
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -31,7 +31,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
 def parse_bytes(size: int | str) -> int:
-    """Turn ``"500MB"``, ``"1.5 GiB"`` or a number of bytes into bytes.
+    """Return the number of bytes of a size such as ``"500MB"``, ``"1.5 GiB"`` or 64.
 
     >>> parse_bytes("500MB"), parse_bytes("1 KiB"), parse_bytes(64)
     (500000000, 1024, 64)
@@ -49,7 +49,7 @@ def parse_bytes(size: int | str) -> int:
 
 
 def format_bytes(size: float) -> str:
-    """Write a number of bytes for a reader: ``format_bytes(2_500_000)`` is ``'2.5 MB'``."""
+    """Return a number of bytes as text: ``format_bytes(2_500_000)`` is ``'2.5 MB'``."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(size) < 1000:
             return f"{size:.4g} {unit}"
@@ -58,31 +58,31 @@ def format_bytes(size: float) -> str:
 
 
 def free_bytes(device: torch.device) -> float:
-    """The bytes that are free on a card; infinite for the CPU, where nobody can tell."""
+    """Return the free bytes of a GPU; infinity for the CPU, where they are not known."""
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
 
 
 def release_memory(device: torch.device) -> None:
-    """Give back to a card, or to the system, what is kept for later."""
+    """Return memory that torch or the C library caches to the GPU or to the system."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif sys.platform == "linux":
-        with suppress(AttributeError):  # a C library other than GNU's has no such function
+        with suppress(AttributeError):  # only the GNU C library has this function
             ctypes.CDLL(None).malloc_trim(0)
 
 
 def peak_bytes(device: torch.device) -> int | None:
-    """The most memory held so far: by torch on a card, else by the process; None where the system does not say."""
+    """Return the peak memory so far: of torch on a GPU, else of the process; None if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if resource is None:
         return None
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes, but bytes on macOS
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) returns kilobytes, on macOS bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def chunks(n: int, width: int = 1) -> Iterator[slice]:
-    """Chunking ``n`` rows of ``width`` entries into slices of at most ``CHUNK_ENTRIES`` entries, or of one row.
+    """Return slices of ``n`` rows of ``width`` entries, with at most CHUNK_ENTRIES entries or one row each.
 
     >>> list(chunks(5, CHUNK_ENTRIES // 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -92,14 +92,15 @@ def chunks(n: int, width: int = 1) -> Iterator[slice]:
 
 
 def tile_bytes(budget: int, device: torch.device) -> int:
-    """Return the bytes of a tile of features inside ``budget``: all of it on a card, what is fastest on the CPU."""
+    """Return the bytes of a tile of features: all of ``budget`` on a GPU, at most CPU_TILE on the CPU."""
     return budget if device.type == "cuda" else min(budget, CPU_TILE)
 
 
 def tiles(n: int, work: int | Callable[[int], int], budget: int, what: str) -> Iterator[slice]:
-    """Chunking ``n`` rows into runs whose work space stays inside ``budget``.
+    """Return slices that cut ``n`` rows into tiles whose temporary memory stays inside ``budget``.
 
-    ``work`` is the bytes that a row takes, or a function that returns those of a run of any length.
+    ``work`` is the number of bytes of a row, or a function that returns the bytes of a tile of so many rows. ``what``
+    names the contents of the tiles in the error message.
 
     Raises
     ------

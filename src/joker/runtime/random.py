@@ -8,10 +8,9 @@ import torch
 
 
 def generator(seed: int, name: str) -> torch.Generator:
-    """A generator of its own for each ``(seed, name)``, so that no draw disturbs another.
+    """Return a generator for each pair ``(seed, name)``, so that the draws of one do not change those of another.
 
-    It lives on the CPU whatever the device: draws are made there and moved, and so are
-    the same on every machine.
+    It is always on the CPU: numbers are drawn there and copied to the device, and are so the same on every device.
     """
     digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
     return torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little") >> 1)

@@ -10,19 +10,19 @@ from torch import Tensor
 
 
 class Upload:
-    """Copies from the host to a card that neither wait for the other.
+    """Asynchronous copies from host memory to a GPU.
 
-    Each copy goes through a page-locked buffer of a ring; a buffer is used again once its last copy has arrived.
+    Each copy goes through one of a ring of page-locked buffers. A buffer is used again once its last copy is complete.
     """
 
-    SLOTS = 8
-    LARGE = 2**22  # bytes: a copy that takes long anyway needs no buffer
+    SLOTS = 8  # buffers
+    LARGE = 2**22  # bytes: larger copies are synchronous, as the time for the copy itself dominates
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.turn = 0
         self.buffers: list[Tensor | None] = [None] * self.SLOTS
-        self.arrived = [torch.cuda.Event() for _ in range(self.SLOTS)] if device.type == "cuda" else []
+        self.copied = [torch.cuda.Event() for _ in range(self.SLOTS)] if device.type == "cuda" else []
 
     def __call__(
         self,
@@ -30,18 +30,18 @@ class Upload:
         dtype: torch.dtype,
         fill: Callable[[Tensor], object],
     ) -> Tensor:
-        """Return a tensor on the device with what ``fill`` writes into the buffer that it is given."""
+        """Return a tensor on the device with the values that ``fill`` writes into a buffer in host memory."""
         if self.device.type != "cuda" or math.prod(shape) * dtype.itemsize > self.LARGE:
-            fill(plain := torch.empty(*shape, dtype=dtype))
-            return plain.to(self.device)
+            fill(values := torch.empty(*shape, dtype=dtype))
+            return values.to(self.device)
         self.turn = (self.turn + 1) % self.SLOTS
-        self.arrived[self.turn].synchronize()
-        kept, size = self.buffers[self.turn], math.prod(shape)
-        if kept is None or kept.dtype != dtype or kept.numel() < size:
-            kept = self.buffers[self.turn] = torch.empty(size, dtype=dtype, pin_memory=True)
-        fill(buffer := kept[:size].view(*shape))
+        self.copied[self.turn].synchronize()
+        whole, size = self.buffers[self.turn], math.prod(shape)
+        if whole is None or whole.dtype != dtype or whole.numel() < size:
+            whole = self.buffers[self.turn] = torch.empty(size, dtype=dtype, pin_memory=True)
+        fill(buffer := whole[:size].view(*shape))
         copy = buffer.to(self.device, non_blocking=True)
-        self.arrived[self.turn].record()
+        self.copied[self.turn].record()
         return copy
 
     def __reduce__(self) -> tuple[object, ...]:

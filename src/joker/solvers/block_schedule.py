@@ -1,4 +1,4 @@
-"""Visits to blocks, one after another: on a card captured and replayed, with the next block made ready meanwhile."""
+"""The visits to blocks. On a GPU a step is captured and replayed, and the next block is prepared during a step."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from torch import Tensor
 
 from joker.data import Blocks
 from joker.runtime.cuda_graphs import Replay, beside
+from joker.solvers.block_buffers import BlockBuffers
 from joker.solvers.state import State
 
-Step = Callable[..., None]  # of k (1,), rows (b,), and inputs (b, d) or None and what is Ready
+Step = Callable[..., None]  # of k (1,), rows (b,), inputs (b, d) or None, and optionally a PreparedBlock
 
 
-class Visits:
-    """Hands blocks to a step, of which it keeps nothing: the owner of both is freed with its last reference.
+class BlockSchedule:
+    """Calls a step for one block after another.
+
+    It stores no reference to the step, whose owner is thus freed with its last reference.
 
     Parameters
     ----------
     state : State
-        Whose rows they are of.
+        The state, with the rows.
     blocks : Blocks
-        Which rows are a block, and in which order blocks come.
+        The rows of each block, and the order of the blocks.
     replayed : bool
-        Whether nothing in a step needs the host, so that it can be captured.
+        Whether a step reads no number on the CPU, so that it can be captured in a CUDA graph.
     """
 
     def __init__(self, state: State, blocks: Blocks, replayed: bool) -> None:
@@ -33,54 +36,61 @@ class Visits:
         self._permutation = None if blocks.shuffled else blocks.permutation.to(state.x.index_device)
         self._numbers = torch.arange(blocks.count, device=state.alpha.device)
         self._replayed = replayed
-        self.forget()
+        self.release()
 
-    def forget(self) -> None:
-        """Let go what was captured or made ahead; it is made again when it is needed."""
+    def release(self) -> None:
+        """Free captured steps and prepared blocks; they are computed again when they are needed."""
         self.replay = Replay() if self._replayed else None
-        self._made: int | None = None  # the step whose block is ready
-        self.state.let_go()
+        self._prepared: int | None = None  # the step whose block is in a buffer
+        if self.state.buffers:
+            self.state.buffers.release()
 
     def visit(self, number: int, step: Step) -> None:
-        """Make the step of this number."""
+        """Call ``step`` for the block of this step number."""
         k = self.blocks.visit(number)
         block = self._numbers[k : k + 1], self._rows(k)
         if self.replay is None:
             step(*block, self._inputs(number))
-        elif not self.state.ahead:
+        elif self.state.buffers is None:
             self.replay(step, *block, self._inputs(number))
         else:
-            self._visit_and_go_ahead(self.replay, number, step, *block)
+            self._visit_and_prepare_next(self.replay, self.state.buffers, number, step, *block)
 
-    def _visit_and_go_ahead(self, replay: Replay, number: int, step: Step, k: Tensor, rows: Tensor) -> None:
-        """Make a step on a block that is ready, and the next one ready: a solve leaves much of a card idle."""
-        turn, made, self._made = number % 2, self._made, None
-        if made != number:
-            self.state.take_room()  # outside a graph, which would own it
-            replay(partial(self._make_ready, turn), self._inputs(number), key=("ready", turn))
-        replay(partial(self._step_ahead, turn, step), k, rows, self._inputs(number + 1), key=turn)
-        self._made = number + 1
-
-    def _make_ready(self, turn: int, x: Tensor) -> None:
-        beside(x.device, lambda: self.state.make_ready(x, turn))()
-
-    def _step_ahead(self, turn: int, step: Step, k: Tensor, rows: Tensor, x: Tensor) -> None:
-        arrive = beside(x.device, lambda: self.state.make_ready(x, 1 - turn))
-        step(k, rows, None, self.state.made(turn, len(rows)))
-        arrive()
+    def _visit_and_prepare_next(
+        self, replay: Replay, buffers: BlockBuffers, number: int, step: Step, k: Tensor, rows: Tensor
+    ) -> None:
+        """Call ``step`` for a prepared block and prepare the next one, as a solve leaves much of a GPU idle."""
+        buffer, prepared, self._prepared = number % 2, self._prepared, None
+        if prepared != number:
+            buffers.allocate()  # outside a graph, which would own the memory
+            prepare = partial(_prepare, buffers, buffer)
+            replay(prepare, self._inputs(number), key=("prepare", buffer))
+        visit = partial(_visit_and_prepare, buffers, buffer, step)
+        replay(visit, k, rows, self._inputs(number + 1), key=buffer)
+        self._prepared = number + 1
 
     def _rows(self, k: int) -> Tensor:  # (b,)
-        """The rows of block k."""
-        run, device = self.blocks.span(k), self.state.alpha.device
+        """Return the rows of block k."""
+        span, device = self.blocks.span(k), self.state.alpha.device
         if self._permutation is None:
-            return torch.arange(*run, device=device)
-        return self._permutation[slice(*run)].to(device, non_blocking=True)
+            return torch.arange(*span, device=device)
+        return self._permutation[slice(*span)].to(device, non_blocking=True)
 
     def _inputs(self, number: int) -> Tensor:  # (b, d)
-        """The inputs of the block of a step; those of the one after it may be fetched meanwhile."""
-        run, following = (slice(*self.blocks.span(self.blocks.visit(at))) for at in (number, number + 1))
+        """Return the inputs of the block of a step; those of the next step may be fetched in the meantime."""
+        span, following = (slice(*self.blocks.span(self.blocks.visit(at))) for at in (number, number + 1))
         if self._permutation is not None:
-            return self.state.x[self._permutation[run]]
-        inputs = self.state.x[run]
+            return self.state.x[self._permutation[span]]
+        inputs = self.state.x[span]
         self.state.x.expect(following)
         return inputs
+
+
+def _prepare(buffers: BlockBuffers, buffer: int, x: Tensor) -> None:
+    beside(x.device, lambda: buffers.prepare(x, buffer))()
+
+
+def _visit_and_prepare(buffers: BlockBuffers, buffer: int, step: Step, k: Tensor, rows: Tensor, x: Tensor) -> None:
+    wait = beside(x.device, lambda: buffers.prepare(x, 1 - buffer))
+    step(k, rows, None, buffers.block(buffer, len(rows)))
+    wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,23 +10,16 @@ from torch import Tensor
 from joker.data import Rows, TensorRows
 from joker.ops.rows import take
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
+from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.feature_chunks import gap_bytes
-from joker.solvers.state import OpenBlock, Ready, State
+from joker.solvers.state import OpenBlock, State
 
-
-class Gram(Protocol):
-    """A kernel: k(x, z) of every pair of rows."""
-
-    def __call__(self, x: Tensor, z: Tensor, /) -> Tensor:  # (n, d), (k, d) -> (n, k)
-        """Return the kernel matrix."""
-        ...
-
-
+Gram = Callable[[Tensor, Tensor], Tensor]  # x (n, d), z (k, d): the kernel matrix (n, k)
 AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
 
 
 class ExactState(State):
-    """With the kernel itself: f = Kα is kept for all rows, and updated in tiles."""
+    """α and f = Kα of all rows, which a step updates in tiles of the kernel matrix."""
 
     def __init__(self, x: Rows, t: int, gram: Gram, add_product: AddProduct, budget: int = DEFAULT_BUDGET) -> None:
         super().__init__(x, t, len(x))
@@ -37,13 +29,13 @@ class ExactState(State):
     def scratch_bytes(self) -> int:
         return self.budget + 2 * self.image.numel() * self.image.element_size()
 
-    def open(self, rows: Tensor, x: Tensor | None = None, ready: Ready | None = None) -> OpenBlock:
+    def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
         return OpenBlock(rows, self.gram(x, x), take(self.image, rows), take(self.alpha, rows), x)
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         change = torch.zeros_like(self.image)
-        self.add_product(self.x, TensorRows(block.inside), move, change)
+        self.add_product(self.x, TensorRows(block.basis), move, change)
         return change
 
     def image_of(self, alpha: Tensor) -> Tensor:

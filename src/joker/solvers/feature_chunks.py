@@ -1,4 +1,4 @@
-"""The features of a block in parts: what is there at a time, and what a step then holds."""
+"""The features of a block, computed in chunks, and the bytes that a step then needs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Protocol, Self
 
 from torch import Tensor
 
+from joker.ops.bfloat16_gram import TENSOR_CORE_MULTIPLE, low_gram
 from joker.ops.triton_support import round_up
 
 SMALLEST_CHUNK = 256  # features
-SLICES = 8  # of a part in low precision, at most: of more the products take longer
-WHOLE = 16  # sides of a matrix that tensor cores take as they are are multiples of it
-AHEAD, LONGER = 10_000_000, 4_000_000  # features of a block from which on it pays, by measurement, to make the next
-# one's while a column is solved, or several, which take longer
-SECOND_STREAM = 2**25  # bytes that cuBLAS keeps for it
-SQUARES = 5  # (b, b) matrices of a block: K, and what a factorisation or a splitting makes of it
-TWO_FACTORS = 3  # more where two columns with a λ each are factorised at once
-NUMBERS = 40  # for each row and column of a block, in all vectors of a search
-WIDE_COPIES = 10  # float64 numbers that the gap needs for each prediction
+MOST_SLICES = 8  # bfloat16 slices of a chunk: with more of them their matrix products take longer
+# Sizes b · m of a block above which it pays to prepare the next block while one is solved, for one column and for
+# several, whose solve takes longer. Chosen by measurement on a GPU.
+AHEAD_ENTRIES_ONE_COLUMN, AHEAD_ENTRIES = 10_000_000, 4_000_000
+SECOND_STREAM_BYTES = 2**25  # workspace that cuBLAS keeps for a second stream
+SOLVE_MATRICES = 5  # (b, b) matrices of a block: K, and those of a factorisation or of ADMM
+TWO_FACTOR_MATRICES = 3  # further (b, b) matrices where two columns with a λ each are factorised at once
+SOLVE_VECTORS = 40  # (b, t) matrices: all vectors of the block solver
+GAP_VECTORS = 10  # float64 numbers that the gap needs for each prediction
 
 
 class FeatureMap(Protocol):
@@ -50,41 +51,70 @@ class FeatureMap(Protocol):
         """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
         ...
 
-    def mixed(self, x: Tensor, out: Tensor | None = None, /) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), and more
-        """Return ψ of each row, and the same in bfloat16 with rows and columns of zeros behind."""
+    def mixed(self, x: Tensor, out: Tensor | None = None, /) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), and padded
+        """Return ψ of each row, and the same in bfloat16, padded with rows and columns of zeros."""
         ...
 
     def slice(self, start: int, stop: int, /) -> Self:
-        """Return the map of some of the features alone."""
+        """Return the map of the features ``start`` to ``stop`` alone."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureChunk:
-    """Some of the features of a block, made at once; their twins in low precision slice by slice."""
+    """Some of the features of a block, computed together.
+
+    Parameters
+    ----------
+    at : slice
+        The features of the chunk.
+    features : FeatureMap
+        The map of these features alone.
+    low : int or None
+        The number of features in a bfloat16 slice, from which K is computed; None computes K in full precision.
+    """
 
     at: slice
     features: FeatureMap
-    low: int
+    low: int | None
 
     @cached_property
     def slices(self) -> list[tuple[slice, FeatureMap]]:
-        """Where each slice is within the part, and its features."""
-        return [(at, self.features.slice(at.start, at.stop)) for at in cut(self.features.n_features, self.low)]
+        """The features of each bfloat16 slice, counted from the first of the chunk, and their map."""
+        m = self.features.n_features
+        return [(at, self.features.slice(at.start, at.stop)) for at in chunk_slices(m, self.low or m)]
+
+    def gram_and_features(
+        self,
+        x: Tensor,  # (b, d)
+        psi: Tensor | None = None,  # (b, m)
+    ) -> tuple[Tensor, Tensor]:  # (b, b), (b, m)
+        """Return K = ΨΨᵀ of the features of the chunk, and the features, in ``psi`` where that is given."""
+        if self.low is None:
+            psi = self.features(x) if psi is None else self.features.fill(x, psi)
+            return psi @ psi.T, psi
+        if len(self.slices) == 1:
+            psi, low = self.features.mixed(x, psi)
+            return low_gram(low, len(x)), psi
+        m, K = self.features.n_features, x.new_zeros(len(x), len(x))
+        psi = x.new_empty(len(x), round_up(m, TENSOR_CORE_MULTIPLE))[:, :m] if psi is None else psi
+        for at, features in self.slices:
+            K += low_gram(features.mixed(x, psi[:, at])[1], len(x))
+        return K, psi
 
 
 @dataclass(frozen=True)
 class Chunking:
-    """How the features of a block are made.
+    """The way in which the features of a block are computed.
 
     Parameters
     ----------
     size : int
-        Features of a part.
+        The number of features in a chunk.
     low : int or None
-        How many of them are there in bfloat16 as well, at a time; None for none.
+        The number of them that exist in bfloat16 at a time; None for none.
     ahead : bool
-        Whether those of the next block are made while one is solved. They then need room of their own.
+        Whether the next block is prepared while one is solved, in a second buffer.
     """
 
     size: int
@@ -92,53 +122,60 @@ class Chunking:
     ahead: bool = False
 
     def smaller(self) -> Chunking | None:
-        """Return how a step takes less: more slices, which cost nothing but launches, no work ahead, smaller parts."""
-        if self.low is not None and self.low > max(self.size // SLICES, SMALLEST_CHUNK):
+        """Return a chunking that needs less memory, or None if there is none.
+
+        First come more bfloat16 slices, which cost only kernel launches; then blocks are no longer prepared in
+        advance; then chunks get smaller.
+        """
+        if self.low is not None and self.low > max(self.size // MOST_SLICES, SMALLEST_CHUNK):
             return replace(self, low=self.low // 2)
         if self.ahead:
             return replace(self, low=None if self.low is None else self.size, ahead=False)
         return replace(self, size=self.size // 2) if self.size > SMALLEST_CHUNK else None
 
 
-def cut(m: int, size: int) -> list[slice]:
-    """Chunking m features into parts of at most ``size``."""
+def chunk_slices(m: int, size: int) -> list[slice]:
+    """Divide m features into chunks of at most ``size``."""
     return [slice(start, min(start + size, m)) for start in range(0, m, size)]
 
 
 def choose_chunking(
     features: FeatureMap, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, ahead: bool, itemsize: int
 ) -> Chunking:
-    """Return how the features of a block are made within ``budget``, or else in the smallest parts."""
-    found = Chunking(m, m if mixed else None, ahead and b * m >= (AHEAD if t == 1 else LONGER))
-    while (fewer := found.smaller()) is not None:
-        part = features if found.size == m else features.slice(0, found.size)
-        if feature_step_bytes(part, b, d, m, t, found, itemsize) <= budget:
+    """Return the fastest chunking with which a step fits into ``budget`` bytes, or else the smallest chunking."""
+    chunking = Chunking(
+        m, m if mixed else None, ahead and b * m >= (AHEAD_ENTRIES_ONE_COLUMN if t == 1 else AHEAD_ENTRIES)
+    )
+    while (smaller := chunking.smaller()) is not None:
+        chunk = features if chunking.size == m else features.slice(0, chunking.size)
+        if feature_step_bytes(chunk, b, d, m, t, chunking, itemsize) <= budget:
             break
-        found = fewer
-    return found
+        chunking = smaller
+    return chunking
 
 
-def feature_step_bytes(part: FeatureMap, b: int, d: int, m: int, t: int, how: Chunking, itemsize: int) -> int:
-    """Return the bytes that a step with features holds beside the state, where features come in parts like ``part``."""
-    rows, twins = round_up(b, WHOLE), 0 if how.low is None else round_up(min(how.low, part.n_features), WHOLE)
-    changes = (2 if part.n_features == m else 3) * m * t  # of the image
-    more = (
-        (two_blocks_bytes(b, m, itemsize) // 2 + SECOND_STREAM) if how.ahead else 0
-    )  # one of them is counted as features
-    return part.work_bytes(b) + 2 * rows * twins + solve_bytes(b, t, itemsize) + itemsize * (changes + b * d) + more
+def feature_step_bytes(chunk: FeatureMap, b: int, d: int, m: int, t: int, chunking: Chunking, itemsize: int) -> int:
+    """Return the bytes that a step with features needs beside the state; ``chunk`` is the map of one chunk."""
+    low = 0 if chunking.low is None else min(chunking.low, chunk.n_features)
+    low_bytes = 2 * round_up(b, TENSOR_CORE_MULTIPLE) * round_up(low, TENSOR_CORE_MULTIPLE)
+    image_changes = (2 if chunk.n_features == m else 3) * m * t
+    # The features of the block that is solved are counted in work_bytes.
+    ahead_bytes = two_blocks_bytes(b, m, itemsize) // 2 + SECOND_STREAM_BYTES if chunking.ahead else 0
+    numbers = image_changes + b * d
+    return chunk.work_bytes(b) + low_bytes + solve_bytes(b, t, itemsize) + itemsize * numbers + ahead_bytes
 
 
 def two_blocks_bytes(b: int, m: int, itemsize: int) -> int:
     """Return the bytes of the features and kernel matrices of two blocks."""
-    return 2 * itemsize * b * (round_up(m, WHOLE) + round_up(b, WHOLE))
+    return 2 * itemsize * b * (round_up(m, TENSOR_CORE_MULTIPLE) + round_up(b, TENSOR_CORE_MULTIPLE))
 
 
 def solve_bytes(b: int, t: int, itemsize: int, momentum: bool = False) -> int:
-    """Return the bytes that solving a block of b rows and t columns holds, its kernel matrix among them."""
-    squares = SQUARES + momentum + (TWO_FACTORS if t == 2 else 0)
-    return itemsize * (squares * b * b + NUMBERS * b * t)
+    """Return the bytes that the solve of a block of b rows and t columns needs, including its kernel matrix."""
+    matrices = SOLVE_MATRICES + momentum + (TWO_FACTOR_MATRICES if t == 2 else 0)
+    return itemsize * (matrices * b * b + SOLVE_VECTORS * b * t)
 
 
 def gap_bytes(rows: int, columns: int) -> int:
-    """Return the bytes that the terms of the gap hold for so many predictions."""
-    return 8 * WIDE_COPIES * rows * columns
+    """Return the bytes that the terms of the gap need for predictions of this size."""
+    return 8 * GAP_VECTORS * rows * columns

@@ -9,43 +9,42 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows
-from joker.ops.bfloat16_gram import low_gram, rounds
+from joker.ops.bfloat16_gram import rounds
 from joker.ops.rows import take
 from joker.ops.tall_skinny import times, transposed_times
-from joker.ops.triton_support import round_up
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
+from joker.solvers.block_buffers import BlockBuffers, PreparedBlock
 from joker.solvers.feature_chunks import (
-    WHOLE,
     Chunking,
     FeatureChunk,
     FeatureMap,
     choose_chunking,
-    cut,
+    chunk_slices,
     feature_step_bytes,
     gap_bytes,
     two_blocks_bytes,
 )
-from joker.solvers.state import OpenBlock, Ready, State
+from joker.solvers.state import OpenBlock, State
 
 
 class FeatureState(State):
-    """With random features: θ = Ψᵀα; the features of a block are computed once a step.
+    """α and θ = Ψᵀα; the features of a block are computed once a step.
 
     Parameters
     ----------
     x : Rows
-        The rows.
+        The rows of inputs.
     t : int
-        Columns.
+        The number of columns.
     features : FeatureMap
         The map ψ.
     budget : int
-        Bytes of scratch space. Where the features of a block do not fit, they are made in
-        parts, and made again to move θ; where those of two blocks do, on a card, the next one's are made ahead.
+        Bytes of scratch space. If the features of a block do not fit, they are computed in chunks, and a second
+        time to move θ. If those of two blocks fit, on a GPU, the next block is prepared while one is solved.
     block_size : int
-        Rows of a block, at most.
+        The largest number of rows of a block.
     mixed : bool
-        Whether K = ΨΨᵀ may come from low-precision tensor cores. θ and the predictions do not.
+        Whether K = ΨΨᵀ may be computed by low-precision tensor cores. θ and the predictions are not.
     """
 
     def __init__(
@@ -59,104 +58,77 @@ class FeatureState(State):
     ) -> None:
         super().__init__(x, t, features.n_features)
         self.features, self.budget, self.block_size = features, budget, block_size
-        self.exact = not (mixed and rounds(x.dtype, x.device, features.n_features))
         m, d, itemsize = features.n_features, x.shape[1], x.dtype.itemsize
+        self.rounded_K = mixed and rounds(x.dtype, x.device, m)
         ahead = x.device.type == "cuda" and len(x) > block_size
-        self.part(
-            choose_chunking(features, block_size, d, m, t, budget, mixed=not self.exact, ahead=ahead, itemsize=itemsize)
-        )
+        sizes = (block_size, d, m, t, budget)
+        self.use(choose_chunking(features, *sizes, mixed=self.rounded_K, ahead=ahead, itemsize=itemsize))
 
-    def part(self, how: Chunking) -> None:
-        """Make the features of a block in this way from now on."""
-        m, size = self.features.n_features, min(how.size, self.features.n_features)
-        self.how = replace(how, size=size, low=None if self.exact else min(how.low or size, size))
-        slices = self.how.low or size
-        self.parts = [FeatureChunk(at, self.features.slice(at.start, at.stop), slices) for at in cut(m, size)]
-        if len(self.parts) == 1:
-            self.parts = [FeatureChunk(slice(0, m), self.features, slices)]
-        self.ahead = how.ahead and len(self.parts) == 1
-        self._room: Ready | None = None
+    def use(self, chunking: Chunking) -> None:
+        """Compute the features of a block with this chunking from now on."""
+        m, size = self.features.n_features, min(chunking.size, self.features.n_features)
+        low = min(chunking.low or size, size) if self.rounded_K else None
+        self.chunking = replace(chunking, size=size, low=low)
+        maps = [
+            (at, self.features if size == m else self.features.slice(at.start, at.stop)) for at in chunk_slices(m, size)
+        ]
+        self.chunks = [FeatureChunk(at, features, low) for at, features in maps]
+        ahead = chunking.ahead and len(self.chunks) == 1
+        compute = self.chunks[0].gram_and_features
+        self.buffers = BlockBuffers(self.block_size, m, self.alpha, compute) if ahead else None
 
-    def take_room(self) -> None:
-        if self._room is None:  # else captured steps know where it is
-            b, m, new = self.block_size, self.features.n_features, self.alpha.new_empty
-            self._room = Ready(new(2, b, round_up(b, WHOLE)), new(2, b, round_up(m, WHOLE)))
-
-    def make_ready(self, x: Tensor, place: int) -> None:  # (b, d)
-        there = self.made(place, len(x))
-        there.K.copy_(self._gram_and_features(self.parts[0], x, there.inside)[0])
-
-    def made(self, place: int, b: int) -> Ready:
-        assert self._room is not None
-        return Ready(self._room.K[place, :b, :b], self._room.inside[place, :b, : self.features.n_features])
-
-    def let_go(self) -> None:
-        self._room = None
+    def shrink(self) -> bool:
+        smaller = self.chunking.smaller()
+        if smaller is not None:
+            self.use(smaller)
+        return smaller is not None
 
     @property
     def scratch_bytes(self) -> int:
         (m, t), d = self.image.shape, self.x.shape[1]
-        part, itemsize = self.parts[0].features, self.alpha.element_size()
-        return feature_step_bytes(part, self.block_size, d, m, t, self.how, itemsize)
+        chunk, itemsize = self.chunks[0].features, self.alpha.element_size()
+        return feature_step_bytes(chunk, self.block_size, d, m, t, self.chunking, itemsize)
 
     @property
     def tile_budget(self) -> int:
-        """Bytes of scratch space for tiles, beside the room for blocks made ahead."""
+        """Bytes of scratch space for tiles, without the buffers of prepared blocks."""
         m, itemsize = self.features.n_features, self.alpha.element_size()
-        return self.budget - (two_blocks_bytes(self.block_size, m, itemsize) if self.ahead else 0)
+        return self.budget - (two_blocks_bytes(self.block_size, m, itemsize) if self.buffers else 0)
 
-    def shrink(self) -> bool:
-        fewer = self.how.smaller()
-        if fewer is not None:
-            self.part(fewer)
-        return fewer is not None
-
-    def open(self, rows: Tensor, x: Tensor | None = None, ready: Ready | None = None) -> OpenBlock:
+    def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
         a = take(self.alpha, rows)
-        if ready is None:
+        if prepared is None:
             x = self.x[rows] if x is None else x
-            if len(self.parts) > 1:
-                return OpenBlock(rows, *self._open_parts(x), a, x)
-            ready = Ready(*self._gram_and_features(self.parts[0], x))
-        return OpenBlock(rows, ready.K, times(ready.inside, self.image), a, ready.inside)
+            if len(self.chunks) > 1:
+                return OpenBlock(rows, *self._open_chunks(x), a, x)
+            prepared = PreparedBlock(*self.chunks[0].gram_and_features(x))
+        return OpenBlock(rows, prepared.K, times(prepared.psi, self.image), a, prepared.psi)
 
-    def _open_parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """K and f, with the features of one part at a time in one room: new room for each would tear memory apart."""
-        room, K = x.new_empty(len(x), self.how.size), x.new_zeros(len(x), len(x))
+    def _open_chunks(self, x: Tensor) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, b), (b, t)
+        """Return K and f. All chunks are computed in one buffer, because a new one for each would fragment memory."""
+        buffer, K = x.new_empty(len(x), self.chunking.size), x.new_zeros(len(x), len(x))
         f = x.new_zeros(len(x), self.image.shape[1])
-        for part in self.parts:
-            more, psi = self._gram_and_features(part, x, room[:, : part.features.n_features])
-            K += more
-            f += times(psi, self.image[part.at])
+        for chunk in self.chunks:
+            K_chunk, psi = chunk.gram_and_features(x, buffer[:, : chunk.features.n_features])
+            K += K_chunk
+            f += times(psi, self.image[chunk.at])
         return K, f
 
-    def _gram_and_features(self, part: FeatureChunk, x: Tensor, psi: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """K of a part of the features, and those, in ``psi`` where it is given."""
-        if self.exact:
-            psi = part.features(x) if psi is None else part.features.fill(x, psi)
-            return psi @ psi.T, psi
-        if len(part.slices) == 1:
-            psi, low = part.features.mixed(x, psi)
-            return low_gram(low, len(x)), psi
-        m, K = part.features.n_features, x.new_zeros(len(x), len(x))
-        psi = x.new_empty(len(x), round_up(m, WHOLE))[:, :m] if psi is None else psi
-        for at, features in part.slices:
-            K += low_gram(features.mixed(x, psi[:, at])[1], len(x))
-        return K, psi
-
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
-        if len(self.parts) == 1:
-            return transposed_times(block.inside, move)
+        if len(self.chunks) == 1:
+            return transposed_times(block.basis, move)
         change = move.new_empty(self.image.shape)
-        room = move.new_empty(len(move), self.how.size)
-        for part in self.parts:
-            psi = part.features.fill(block.inside, room[:, : part.features.n_features])
-            change[part.at] = transposed_times(psi, move)
+        buffer = move.new_empty(len(move), self.chunking.size)
+        for chunk in self.chunks:
+            psi = chunk.features.fill(block.basis, buffer[:, : chunk.features.n_features])
+            change[chunk.at] = transposed_times(psi, move)
         return change
 
     def image_of(self, alpha: Tensor) -> Tensor:
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
-        for tile in self._tiles():
+        row_bytes = self.features.work_bytes(1) + self.x.row_bytes
+        budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))
+        for tile in tiles(len(self.x), row_bytes, budget, "features"):
             image += self.features(self.x[tile]).T @ alpha[tile]
         return image
 
@@ -164,14 +136,9 @@ class FeatureState(State):
         image = torch.cat(images, dim=1)
         t = image.shape[1]
 
-        def work(b: int) -> int:
+        def work_bytes(b: int) -> int:
             return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, gap_bytes(b, t))
 
-        budget = tile_bytes(max(self.tile_budget, work(1)), image.device)
-        for tile in tiles(len(self.x), work, max(budget, work(1)), "features"):
+        budget = tile_bytes(max(self.tile_budget, work_bytes(1)), image.device)
+        for tile in tiles(len(self.x), work_bytes, max(budget, work_bytes(1)), "features"):
             yield tile, self.features.apply(self.x[tile], image)
-
-    def _tiles(self) -> Iterator[slice]:
-        row_bytes = self.features.work_bytes(1) + self.x.row_bytes
-        budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))
-        return tiles(len(self.x), row_bytes, budget, "features")

@@ -1,8 +1,8 @@
-"""The certificate: primal and dual objective of a point, and the gap between them.
+"""The duality gap: primal and dual objective of a point, and their sum.
 
     gap = P + J = Σ [ c_i ℓ(y_i, f_i) + ψ_i(α_i) + α_i f_i ]
 
-Every term is at least 0 (Fenchel and Young), and the sum is 0 only at the optimum.
+Every term is at least 0 (Fenchel–Young), and the sum is 0 only at the optimum.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from torch import Tensor
 from joker.solvers.problem import Problem
 from joker.solvers.state import State
 
-Point = tuple[Tensor, Tensor]  # α (n, t) and its image
+Point = tuple[Tensor, Tensor]  # α (n, t) and its image, (n, t) or (m, t)
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The objectives of each column, from three sums over the rows, in float64."""
+    """The objectives of each column, computed from three sums over the rows, in float64."""
 
     sums: Tensor  # (3, t): of c ℓ(y, f), α f and ψ(α)
 
     @property
     def primal(self) -> Tensor:  # (t,)
-        """P, an upper bound on the optimum."""
+        """P, an upper bound on the optimal value."""
         return self.sums[0] + self.sums[1] / 2
 
     @property
     def dual(self) -> Tensor:  # (t,)
-        """J; -J is a lower bound on the optimum."""
+        """J; -J is a lower bound on the optimal value."""
         return self.sums[2] + self.sums[1] / 2
 
     @property
@@ -48,12 +48,12 @@ class Gap:
 
     @property
     def worst(self) -> float:
-        """The largest relative gap of all columns; infinite where one is not a number."""
+        """The largest relative gap of all columns; infinite if one of them is NaN."""
         return float(self.relative.nan_to_num(nan=torch.inf).max())
 
 
 def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap]:
-    """The gap of each point, all in one pass over the rows."""
+    """Return the gap of each point. All gaps are computed in one pass over the rows."""
     alphas, images = [alpha for alpha, _ in points], [image for _, image in points]
     t = alphas[0].shape[1]
     sums = torch.zeros(len(points), 3, t, dtype=torch.float64, device=images[0].device)
@@ -64,7 +64,7 @@ def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap
 
 
 def _terms(problem: Problem, rows: slice, alpha: Tensor, f: Tensor) -> Tensor:  # (3, t)
-    """Sums of c ℓ, α f and ψ over some rows, in float64 so that their signs can be trusted."""
+    """Return the sums of c ℓ, α f and ψ over some rows, in float64: the terms nearly cancel near the optimum."""
     y, loss = problem.take(rows, torch.float64)
     alpha, f = loss.clamp(y, alpha.double()), f.double()
     return torch.stack([loss.value(y, f).sum(0), (alpha * f).sum(0), loss.psi(y, alpha).sum(0)])

@@ -1,19 +1,19 @@
 """Accelerated block descent, for every loss: proximal coordinate descent with momentum.
 
-Three points: x, which is returned; z, which takes long steps; and y between them, where
-the gradient is taken. With N blocks, each step on a block B does
+There are three points: x, which is returned; z, which takes long steps; and y between them,
+where the gradient is evaluated. With N blocks, each step on a block B does
 
     y = (1−θ) x + θ z
     z_B ← argmin over z' of  f(y)·(z'−z) + ½ Nθ (z'−z)·K_BB (z'−z) + Σ ψ(z')
     x = y + Nθ (z_new − z),      θ ← ½ (√(θ⁴ + 4θ²) − θ²),      θ = 1/N at first,
 
-so the block problem is the one without momentum with K_BB shrunk by Nθ ≤ 1. x is always
+so the block problem is the one without momentum with K_BB scaled by Nθ ≤ 1. x is always
 a convex combination of the points z, so it stays in the box of any loss. For blocks drawn
 at random and solved exactly the expected J(x) falls as 1/k² instead of 1/k (Fercoq and
 Richtárik, "Accelerated, parallel and proximal coordinate descent", SIAM J. Optim. 25, 2015;
-K_BB is the block majorant they ask for). Shuffled blocks solved to a tolerance are not
-covered by that proof; there the gap is the proof. Where J rises from one look to the next,
-θ and z start anew.
+K_BB is the block majorant they require). That proof does not cover shuffled blocks solved to
+a tolerance; there the gap is the proof. If J rises from one evaluation to the next, θ and z
+start again.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from torch import Tensor
 from joker.ops.rows import take
 from joker.solvers.block.result import BlockResult
 from joker.solvers.block.trust_region import BlockSolver
+from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.problem import Problem
-from joker.solvers.state import Ready, State
+from joker.solvers.state import State
 
-ROUNDING = 100  # units in the last place by which an objective of many rows may rise for no reason
+OBJECTIVE_ROUNDING = 100  # units in the last place by which rounding errors may raise an objective of many rows
 
 
 class Momentum:
-    """The points z and y; x is the state itself between two steps."""
+    """The point z and the weight θ. The state is x between two steps, and y during a step."""
 
     def __init__(self, state: State, count: int) -> None:
         self.count = count
-        # Kept where the data are, so that a step can be captured and replayed.
+        # θ is a tensor on the device of the data, so that a step can be captured and replayed.
         self.theta = torch.full((1,), 1 / count, dtype=torch.float64, device=state.alpha.device)
-        self.alpha, self.image = state.alpha.clone(), state.image.clone()
+        self.alpha, self.image = state.alpha.clone(), state.image.clone()  # z
         self.dual: Tensor | None = None
 
     def step(
@@ -47,46 +48,43 @@ class Momentum:
         state: State,
         rows: Tensor,  # (b,)
         x: Tensor | None,  # (b, d)
-        ready: Ready | None,
+        prepared: PreparedBlock | None,
         problem: Problem,
         solver: BlockSolver,
     ) -> BlockResult:
-        """Visit the block of ``rows``, whose inputs are ``x``, or which is ``ready``."""
-        theta, shrink = self.theta.to(state.alpha.dtype), (self.count * self.theta).to(state.alpha.dtype)
-        state.alpha.lerp_(self.alpha, theta)
-        state.image.lerp_(self.image, theta)
-        block = state.open(rows, x, ready)
+        """Visit the block of ``rows``, with the inputs ``x`` or the tensors ``prepared`` from them."""
+        dtype = state.alpha.dtype
+        theta, scale = self.theta.to(dtype), (self.count * self.theta).to(dtype)
+        state.extrapolate(self.alpha, self.image, theta)
+        block = state.open(rows, x, prepared)
         z = take(self.alpha, rows)
-        found = solver.solve(shrink * block.K, block.f, z, *problem.take(rows), problem.dual)
-        found, change = state.settle(block, z, found, shrink)
-        self.alpha.index_copy_(0, rows, found.a)
+        result = solver.solve(scale * block.K, block.f, z, *problem.take(rows), problem.dual)
+        result, change = state.commit(block, result, z, scale)
+        self.alpha.index_copy_(0, rows, result.a)
         self.image += change
-        state.alpha.index_add_(0, rows, shrink * (found.a - z))
-        state.image += shrink * change
         square = self.theta.square()
         self.theta.copy_(((square.square() + 4 * square).sqrt() - square) / 2)
-        return found
+        return result
 
     def check(self, dual: Tensor, state: State) -> None:
-        """Start anew if the dual objective (t,) of a column has risen since the last check, by more than rounding."""
+        """Start again if the dual objective (t,) of a column has risen since the last check, by more than rounding."""
         before, self.dual = self.dual, dual
         if before is None:
             return
-        rounding = ROUNDING * torch.finfo(state.alpha.dtype).eps * before.abs()
+        rounding = OBJECTIVE_ROUNDING * torch.finfo(state.alpha.dtype).eps * before.abs()
         if bool((dual - before > rounding).any()):
             self.theta.fill_(1 / self.count)
             self.alpha.copy_(state.alpha)
             self.image.copy_(state.image)
 
     def state_dict(self) -> dict[str, Any]:
-        """z, its image and θ."""
+        """Return copies of z, its image and θ, and the dual objective at the last check."""
         points = {"alpha": self.alpha.clone(), "image": self.image.clone()}
         return {**points, "theta": self.theta.clone(), "dual": self.dual}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Take over saved ones."""
-        self.alpha.copy_(saved["alpha"])
-        self.image.copy_(saved["image"])
-        self.theta.copy_(saved["theta"])
+        """Restore what `state_dict` has returned."""
+        for name in ("alpha", "image", "theta"):
+            getattr(self, name).copy_(saved[name])
         dual = saved["dual"]
         self.dual = None if dual is None else dual.to(self.alpha.device)

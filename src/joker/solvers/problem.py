@@ -1,4 +1,4 @@
-"""The dual problem: a loss, and the targets, weights and penalties it is scaled by."""
+"""The dual problem: a loss, and the targets, weights and penalties that scale it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from joker.runtime import chunks
 
 @dataclass(frozen=True)
 class Problem:
-    """t independent problems, one a column.
+    """t independent problems, one for each column.
 
     Each is: min over α of J(α) = ½ α·Kα + Σ ψ_i(α_i), with ψ_i(a) = c_i ξ*(−a / c_i) and c_i = w_i / λ.
     """
@@ -30,21 +30,28 @@ class Problem:
             return
         for rows in chunks(*self.targets.y.shape):
             y = self.targets.y[rows]
-            odd = y.abs() != 1
-            if bool(odd.any()):
+            wrong = y.abs() != 1
+            if bool(wrong.any()):
                 raise InvalidData(
-                    f"y must be -1 or 1 for a classification loss; found {float(y[odd][0]):g}. "
+                    f"y must be -1 or 1 for a classification loss; found {float(y[wrong][0]):g}. "
                     "Encode one class as 1 and the others as -1."
                 )
 
     def take(self, rows: Tensor | slice, dtype: torch.dtype | None = None) -> tuple[Tensor, Scaled]:
-        """Targets of some rows, and the loss scaled for them, in the type of the rows or in ``dtype``."""
+        """Return the targets of some rows and the loss scaled for them, in ``dtype`` or the type of the targets."""
         y, c = self.targets.take(rows)
         return y.to(dtype or y.dtype), Scaled(self.loss, c.to(dtype or c.dtype))
 
+    def clamp_(self, alpha: Tensor) -> Tensor:  # (n, t)
+        """Move α into the box of the loss, in place, one chunk of rows at a time."""
+        for rows in chunks(*alpha.shape):
+            y, loss = self.take(rows)
+            alpha[rows] = loss.clamp(y, alpha[rows])
+        return alpha
+
     @cached_property
     def dual(self) -> Dual | None:
-        """The loss in the form that device kernels know, if it has one."""
+        """The loss in the form that device kernels support; None if it has no such form."""
         if (form := self.loss.device_form) is None:
             return None
         like, t = self.targets.lam, self.targets.t

@@ -1,4 +1,4 @@
-"""What a solve tells of itself: a record for each look at the gap, and why it ended."""
+"""The records of a solve, one for each evaluation of the gap, and the reason why it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from joker.solvers.gap import Gap
 
 
 class Reason(Enum):
-    """Why a solve ended; the value is the sentence a user reads."""
+    """The reason why a solve ended; the value is the sentence that a user reads."""
 
     TOLERANCE = "The relative duality gap reached the tolerance in every column."
     EPOCHS = "The epochs allowed were used up."
@@ -31,24 +31,24 @@ class Reason(Enum):
 class Record:
     """The state of a solve after some epochs."""
 
-    epoch: float  # visits to a block, as a share of the number of blocks
+    epoch: float  # visits to blocks, divided by the number of blocks
     seconds: float
     gap: Gap
-    scores: tuple[float, ...] = ()  # on rows that are not trained on, where there are any; higher is better
-    peak_bytes: int | None = None  # the most memory held so far
+    scores: tuple[float, ...] = ()  # on held-out rows, if there are any; higher is better
+    peak_bytes: int | None = None  # the largest amount of memory in use so far
 
     @property
     def relative_gap(self) -> float:
-        """That of the worst column."""
+        """The largest relative gap of all columns."""
         return self.gap.worst
 
     @property
     def score(self) -> float | None:
-        """The best of the scores; None where there are none."""
+        """The best of the scores; None if there are none."""
         return max((-inf if isnan(score) else score for score in self.scores), default=None)
 
     def entry(self, columns: slice = slice(None), score: float | None = None) -> dict[str, Any]:
-        """The record of some columns as plain numbers; the objectives are summed, the gap is the worst one's."""
+        """Return the record of some columns as plain numbers: sums of the objectives, and the largest relative gap."""
         gap = Gap(self.gap.sums[:, columns])
         return {
             "epoch": self.epoch,
@@ -61,63 +61,64 @@ class Record:
         }
 
 
-class Tally:
-    """Adds up how block solves ended, where the data are, and is read only when asked."""
+class BlockStatistics:
+    """Counts the outcomes of block solves on the device of the data. The CPU reads them on request only."""
 
     def __init__(self, device: torch.device) -> None:
-        self.counts = torch.zeros(len(Outcome), dtype=torch.int64, device=device)
-        self.recent = torch.zeros(3, dtype=torch.int64, device=device)  # since the last call of still()
-        self.used = torch.zeros(1, dtype=torch.int64, device=device)
+        self.counts = torch.zeros(len(Outcome), dtype=torch.int64, device=device)  # of each outcome
+        # Columns solved, columns that moved and columns that met a limit, since the last call of stalled().
+        self.recent = torch.zeros(3, dtype=torch.int64, device=device)
+        self.used = torch.zeros(1, dtype=torch.int64, device=device)  # matrix-vector products
         self._codes = torch.arange(len(Outcome), device=device)
 
     def add(self, result: BlockResult) -> None:
-        """Take in one block."""
-        found = (result.outcome[:, None] == self._codes).sum(0)
-        self.counts += found
+        """Count the columns of one block."""
+        counts = (result.outcome[:, None] == self._codes).sum(0)
+        self.counts += counts
         self.used += result.products.sum()
-        self.recent += torch.stack([found.sum(), (result.change < 0).sum(), found[Outcome.LIMIT]])
+        self.recent += torch.stack([counts.sum(), (result.change < 0).sum(), counts[Outcome.LIMIT]])
 
     @property
     def outcomes(self) -> Counter[Outcome]:
-        """How often each outcome was met."""
+        """The number of times that each outcome occurred."""
         return Counter({outcome: count for outcome, count in zip(Outcome, self.counts.tolist(), strict=True) if count})
 
     @property
     def products(self) -> int:
-        """Products K v in all."""
+        """The number of matrix-vector products K v."""
         return int(self.used)
 
-    def still(self) -> bool:
-        """Whether blocks were visited since the last call and none of them can move any more."""
-        visited, moved, limited = self.recent.tolist()
+    def stalled(self) -> bool:
+        """Return whether blocks were visited since the last call and none of them could be improved."""
+        solved, moved, limited = self.recent.tolist()
         self.recent.zero_()
-        return bool(visited > 0 and moved == 0 and limited == 0)
+        return bool(solved > 0 and moved == 0 and limited == 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts."""
+        """Return copies of the counts."""
         return {name: getattr(self, name).clone() for name in ("counts", "recent", "used")}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Take over saved counts."""
+        """Restore saved counts."""
         for name, count in saved.items():
             getattr(self, name).copy_(count)
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The solution and the proof of its quality."""
+    """The solution, and the duality gap that proves its quality."""
 
     alpha: Tensor  # (n, t)
     image: Tensor  # (m, t) θ with features, (n, t) f with the kernel itself
     gap: Gap
     reason: Reason
     records: tuple[Record, ...]
-    outcomes: Counter[Outcome]  # how the block solves of all columns ended
-    products: int  # products K v in all, each column counted
+    outcomes: Counter[Outcome]  # of the block solves, counted for each column
+    products: int  # matrix-vector products K v, counted for each column
 
     @property
     def relative_gap(self) -> float:
-        """The largest of all columns."""
+        """The largest relative gap of all columns."""
         return self.gap.worst
 
     def __str__(self) -> str:

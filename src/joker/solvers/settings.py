@@ -1,4 +1,4 @@
-"""How a descent is run."""
+"""The settings of a descent."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from numbers import Integral, Real
 from joker.errors import InvalidParameter
 from joker.solvers.block.trust_region import BlockSolver
 
-SMALLEST = 5e-324  # of the positive numbers
+SMALLEST_POSITIVE = 5e-324  # the smallest positive float64
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a descent is run.
+    """The settings of a descent.
 
     Parameters
     ----------
     block_size : int
-        Rows in a block, at most.
+        The largest number of rows in a block.
     max_epochs : float
-        Visits to a block, as a multiple of the number of blocks. A problem that fits in
-        one block is solved to ``tol`` whatever this says.
+        Visits to blocks, divided by the number of blocks. A problem that fits in one block
+        is solved to ``tol`` with up to 200 visits, even if this is smaller.
     tol : float
         Relative duality gap at which to stop.
     max_time : float
-        Seconds after which no further block is begun.
+        Seconds after which no further block is visited.
     order : {"shuffled", "random", "cyclic"}
         The order of the blocks.
     averaging : bool
         Return the average of the iterates instead of the last one.
     momentum : bool
-        Accelerate: pays where the gap is to become small over tens of epochs.
+        Accelerate the descent, which pays if a small gap is required and tens of epochs are allowed.
     gap_every : int
-        Epochs between looks at the gap.
+        Epochs between two evaluations of the gap.
     radius : float
-        How far α of a row may move in one visit, in units of 1/λ; a longer step of a block is shortened.
+        The largest change of α of a row in one visit, in units of 1/λ; a longer step of a block is shortened.
     halve_every : int
-        Visits after which the radius is halved, again and again; 0 is never.
+        Visits after which the radius is halved, repeatedly; 0 never halves it.
     seed : int
-        Of the partition into blocks and of their order.
+        Seed of the partition into blocks, of their order, of the features and of the bandwidth's sample of rows.
     block : BlockSolver
-        Settings of the block solve.
+        The block solver with its settings.
     """
 
     block_size: int = 512
@@ -63,19 +63,19 @@ class Settings:
             self._check(name, Real, 0, "a number of at least 0")
         self._check("gap_every", Integral, 1, "a whole number of at least 1")
         self._check("halve_every", Integral, 0, "a whole number of at least 0")
-        self._check("radius", Real, SMALLEST, "a positive number")
+        self._check("radius", Real, SMALLEST_POSITIVE, "a positive number")
         self._check("seed", Integral, -inf, "a whole number")
         for name, kind in {"averaging": bool, "momentum": bool, "block": BlockSolver}.items():
             if not isinstance(getattr(self, name), kind):
                 self._refuse(name, f"a {kind.__name__}")
         if self.halve_every and isinf(self.radius):
             raise InvalidParameter(
-                f"radius must be finite where halve_every is given; got radius={self.radius}. Use radius=1.0, say."
+                f"radius must be finite if halve_every is given; got radius={self.radius}. Use for example radius=1.0."
             )
         if self.momentum and not isinf(self.radius):
             raise InvalidParameter(
-                f"momentum must not be used with a radius, which would cut its long steps; got radius={self.radius}. "
-                "Use one of the two."
+                "momentum must not be used with a radius, which would shorten its long steps; "
+                f"got radius={self.radius}. Use one of the two."
             )
 
     def _check(self, name: str, kind: type, least: float, rule: str) -> None:

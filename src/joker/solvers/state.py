@@ -1,7 +1,7 @@
-"""Where a solve stands: α, and its image, from which predictions follow.
+"""The state of a solve: α and its image, from which the predictions follow.
 
 The image is linear in α. With the kernel itself it is the prediction f = Kα of every
-row; with features it is θ = Ψᵀα. Exact and inexact solves differ here and nowhere else.
+row; with features it is θ = Ψᵀα. The two kinds of solve differ in their state only.
 """
 
 from __future__ import annotations
@@ -16,38 +16,34 @@ from torch import Tensor
 from joker.data import Rows
 from joker.ops.tall_skinny import squares
 from joker.solvers.block.result import BlockResult
+from joker.solvers.block_buffers import BlockBuffers, PreparedBlock
 
-SAMPLE = 16  # rows
-KEPT = 0.5  # share of the decrease promised by an inexact K from which on a step is taken as it is
-
-
-@dataclass(frozen=True)
-class Ready:
-    """What a block needs that no step changes, so that it can be made ahead."""
-
-    K: Tensor  # (b, b)
-    inside: Tensor  # what moves the image: (b, d) rows or (b, m) features
+ACCEPTED_SHARE = 0.5  # share of the predicted decrease that a full step must reach where K is rounded
 
 
 @dataclass(frozen=True)
 class OpenBlock:
-    """A block as the solver needs it."""
+    """The tensors of a block that the block solver and `State.commit` read."""
 
     rows: Tensor  # (b,)
     K: Tensor  # (b, b)
     f: Tensor  # (b, t)
     a: Tensor  # (b, t)
-    inside: Tensor  # what moves the image: (b, d) rows or (b, m) features
+    basis: Tensor  # (b, d) inputs or (b, m) features, from which the change of the image is computed
 
 
 class State(ABC):
-    """α and its image, moved by ``commit`` alone."""
+    """α and its image. Only `commit`, `extrapolate`, `reset` and `load_state_dict` change them.
 
-    exact = True
-    """Whether the K of an open block is as good as the image."""
+    All work in place, because captured steps refer to these tensors. `commit` and `extrapolate` read no number on the
+    CPU, so that a step can be captured in a CUDA graph.
+    """
 
-    ahead = False
-    """Whether there is room to make the next block ready while one is solved."""
+    rounded_K = False
+    """Whether the K of an open block is less precise than the image."""
+
+    buffers: BlockBuffers | None = None
+    """Where the next block is prepared while one is solved; None where blocks are not prepared in advance."""
 
     def __init__(self, x: Rows, t: int, image_rows: int) -> None:
         self.x = x  # (n, d)
@@ -59,88 +55,93 @@ class State(ABC):
         self,
         rows: Tensor,  # (b,)
         x: Tensor | None = None,  # (b, d)
-        ready: Ready | None = None,
+        prepared: PreparedBlock | None = None,
     ) -> OpenBlock:
-        """The kernel, prediction and α of a block; ``x`` are its inputs, or ``ready`` what was made of them before."""
+        """Return the kernel matrix, predictions and α of a block, from its inputs ``x`` or its ``prepared`` tensors."""
 
     @abstractmethod
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
-        """What the image gains when α of the block moves by ``move`` (b, t)."""
+        """Return the change of the image when α of the block changes by ``move`` (b, t)."""
 
-    def commit(self, block: OpenBlock, found: BlockResult) -> BlockResult:
-        """Move α of the block and the image to the point found, or towards it; return what was done."""
-        found, change = self.settle(block, block.a, found)
-        self.image += change
-        self.alpha.index_copy_(0, block.rows, found.a)
-        return found
+    @abstractmethod
+    def image_of(self, alpha: Tensor) -> Tensor:
+        """Return the image of any α (n, t), computed anew: without the rounding errors of many small steps."""
 
-    def settle(
-        self,
-        block: OpenBlock,
-        a: Tensor,  # (b, t)
-        found: BlockResult,
-        shrink: Tensor | float = 1.0,
-    ) -> tuple[BlockResult, Tensor]:
-        """The step from ``a`` that lowers the objective also where K was inexact, and the change of the image.
-
-        The change of the image gives s·K s as it should be, for ``shrink`` times K. If the step s has lost
-        its promise, the share of it is taken that minimises J(a) + share · linear + share² ½ s·K s: an upper
-        bound, as the other terms are convex.
-        """
-        move = found.a - a
-        change = self.image_change(block, move)
-        if self.exact:
-            return found, change
-        curvature = shrink * squares(change).double()
-        good = found.linear + 0.5 * curvature <= KEPT * found.change
-        share = torch.where(good, 1.0, (-found.linear / curvature).clamp(0, 1).nan_to_num(0.0))
-        true = share * (found.linear + 0.5 * share * curvature)
-        share = share.to(a.dtype)
-        point = torch.where(good, found.a, torch.lerp(a, found.a, share))
-        return replace(found, a=point, change=true.clamp(max=0)), change * share
+    @abstractmethod
+    def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the predictions of all rows for some images, side by side, one tile of rows at a time."""
 
     @property
     @abstractmethod
     def scratch_bytes(self) -> int:
-        """About how many bytes a step takes beside the state."""
+        """The approximate number of bytes that a step needs beside the state."""
 
     def shrink(self) -> bool:
-        """Take less scratch space for a block from now on; False if there is no way."""
+        """Use less scratch space for a block from now on; return False if that is not possible."""
         return False
 
-    def take_room(self) -> None:
-        """Take the room for two blocks, of which one is solved and the other made ready; keep it where it is there."""
-        raise NotImplementedError
+    def commit(
+        self,
+        block: OpenBlock,
+        result: BlockResult,
+        start: Tensor | None = None,  # (b, t)
+        scale: Tensor | float = 1.0,
+    ) -> tuple[BlockResult, Tensor]:
+        """Move α of the block and the image by the step that the block solver has found.
 
-    def make_ready(self, x: Tensor, place: int) -> None:  # (b, d)
-        """Make a block with these inputs ready, in one of two places."""
-        raise NotImplementedError
+        With momentum the block problem has ``scale`` times K and begins at ``start`` instead of α of the block.
+        α and the image then move by ``scale`` times the step. Returns the step that was taken, and the change of
+        the image that belongs to it, both before they are scaled.
+        """
+        result, change = self._safeguard(block, block.a if start is None else start, result, scale)
+        if start is None:
+            self.image += change
+            self.alpha.index_copy_(0, block.rows, result.a)
+        else:
+            image_move, move = scale * change, scale * (result.a - start)  # allocated before anything is changed
+            self.image += image_move
+            self.alpha.index_add_(0, block.rows, move)
+        return result, change
 
-    def made(self, place: int, b: int) -> Ready:
-        """The block of b rows that was made there."""
-        raise NotImplementedError
+    def extrapolate(
+        self,
+        alpha: Tensor,  # (n, t)
+        image: Tensor,
+        weight: Tensor,  # (1,)
+    ) -> None:
+        """Replace α by (1 − weight) α + weight ``alpha``, and the image in the same way."""
+        self.alpha.lerp_(alpha, weight)
+        self.image.lerp_(image, weight)
 
-    def let_go(self) -> None:  # noqa: B027
-        """Give up the room, until it is taken again."""
-
-    @abstractmethod
-    def image_of(self, alpha: Tensor) -> Tensor:
-        """The image of any α (n, t), computed afresh: without the rounding of many small steps."""
-
-    def sample(self) -> Tensor:
-        """The kernel among the first few rows: it tells kernels, bandwidths and draws of features apart."""
-        rows = torch.arange(min(len(self.x), SAMPLE), device=self.x.device)
-        return self.open(rows).K
-
-    @abstractmethod
-    def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """The predictions of all rows that images (their rows, any columns) stand for, side by side, tile by tile."""
+    def reset(self, alpha: Tensor, image: Tensor | None = None) -> None:  # (n, t)
+        """Set α, and its image, which is computed anew where it is not given."""
+        self.alpha.copy_(alpha)
+        self.image.copy_(self.image_of(self.alpha) if image is None else image)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """α and its image."""
+        """Return copies of α and its image."""
         return {"alpha": self.alpha.clone(), "image": self.image.clone()}
 
     def load_state_dict(self, saved: dict[str, Tensor]) -> None:
-        """Take over a saved state."""
-        self.alpha.copy_(saved["alpha"])
-        self.image.copy_(saved["image"])
+        """Set α and its image to saved ones."""
+        self.reset(saved["alpha"], saved["image"])
+
+    def _safeguard(
+        self, block: OpenBlock, a: Tensor, result: BlockResult, scale: Tensor | float
+    ) -> tuple[BlockResult, Tensor]:
+        """Return a step from ``a`` that lowers the objective even if K is rounded, and the change of the image.
+
+        The change of the image gives s·K s without that rounding error. If the full step s does not reach
+        its predicted decrease, the share of it is taken that minimises J(a) + share · linear + share² ½ s·K s.
+        This is an upper bound on J, because the other terms are convex.
+        """
+        change = self.image_change(block, result.a - a)
+        if not self.rounded_K:
+            return result, change
+        curvature = scale * squares(change).double()
+        good = result.linear + 0.5 * curvature <= ACCEPTED_SHARE * result.change
+        share = torch.where(good, 1.0, (-result.linear / curvature).clamp(0, 1).nan_to_num(0.0))
+        decrease = share * (result.linear + 0.5 * share * curvature)
+        share = share.to(a.dtype)
+        point = torch.where(good, result.a, torch.lerp(a, result.a, share))
+        return replace(result, a=point, change=decrease.clamp(max=0)), change * share

@@ -1,4 +1,4 @@
-"""What a search for a kernel, a bandwidth and a λ has tried, and what came of it."""
+"""The result of a search for a kernel, a bandwidth and a λ."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ COLUMNS = ("stage", "rows", "kernel", "bandwidth", "relevance", "lam", "loss", "
 class Tuned:
     """A fitted estimator, and the trials that chose its settings.
 
-    ``model, table = joker.tune(X, y)`` takes it apart.
+    ``model, table = joker.tune(X, y)`` unpacks the first two attributes.
 
     Attributes
     ----------
     estimator : estimator
         Fitted on all rows with the winning kernel, bandwidth and λ.
     table : list of dict
-        One entry a trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``relevance``, ``lam``, mean
-        ``loss`` and ``score`` on held-out rows, and ``seconds``, the trial's share of a fit that several λ have in
-        common. ``relevance`` is the power of their importance that inputs were weighted by, 0 for all alike; the most
-        important one then has the ``bandwidth`` of the table, and the others wider ones (``estimator.bandwidth_``).
-        Entries of one stage can be compared. ``pandas.DataFrame(table)`` makes a data frame of them.
+        One entry for each trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``relevance``, ``lam``,
+        mean ``loss`` and ``score`` on held-out rows, and ``seconds``. One fit tries several λ, and ``seconds`` is the
+        time of the fit divided by their number. ``relevance`` is the power of the input importance that
+        weights the inputs; 0 gives equal weights. With weights, ``bandwidth`` is that of the most important input, and
+        the others have wider ones (``estimator.bandwidth_``). Only entries of the same stage can be compared.
+        ``pandas.DataFrame(table)`` turns the table into a data frame.
     best : dict
-        The entry that won, of the last stage.
+        The best entry, of the last stage.
     search_seconds, fit_seconds : float
-        What the trials took, and what the fit on all rows took.
+        The time of the trials and of the fit on all rows.
     """
 
     estimator: Any
@@ -43,8 +44,8 @@ class Tuned:
     def __repr__(self) -> str:
         best = self.best
         return (
-            f"Tuned({type(self.estimator).__name__}: {_shown(best['kernel'])} kernel, bandwidth {best['bandwidth']:.4g}"
-            f"{_weighted(best)}, lam {best['lam']:.4g}; score {best['score']:.4f} on held-out rows; "
+            f"Tuned({type(self.estimator).__name__}: {_name(best['kernel'])} kernel, bandwidth {best['bandwidth']:.4g}"
+            f"{_relevance(best)}, lam {best['lam']:.4g}; score {best['score']:.4f} on held-out rows; "
             f"{len(self.table)} trials in {self.search_seconds:.1f} s, fit in {self.fit_seconds:.1f} s)"
         )
 
@@ -57,14 +58,14 @@ class Tuned:
 
 
 def _line(entry: dict[str, Any]) -> tuple[str, ...]:
-    settings = (f"{entry['rows']:,}", _shown(entry["kernel"]), f"{entry['bandwidth']:.4g}", f"{entry['relevance']:g}")
-    found = (f"{entry['lam']:.3g}", f"{entry['loss']:.4g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
-    return (str(entry["stage"]), *settings, *found)
+    settings = (f"{entry['rows']:,}", _name(entry["kernel"]), f"{entry['bandwidth']:.4g}", f"{entry['relevance']:g}")
+    results = (f"{entry['lam']:.3g}", f"{entry['loss']:.4g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
+    return (str(entry["stage"]), *settings, *results)
 
 
-def _weighted(entry: dict[str, Any]) -> str:
+def _relevance(entry: dict[str, Any]) -> str:
     return f" (relevance {entry['relevance']:g})" if entry["relevance"] else ""
 
 
-def _shown(kernel: Any) -> str:
+def _name(kernel: Any) -> str:
     return kernel if isinstance(kernel, str) else kernel.name

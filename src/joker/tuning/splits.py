@@ -1,4 +1,4 @@
-"""Which rows a setting is tried on, and which it is scored on."""
+"""The rows that a candidate is trained on, and the rows it is scored on."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FEW, SOME = 500, 2_000  # rows below which scores of five folds, and of three, are averaged
-FOLDS_OF_FEW, FOLDS_OF_SOME = 5, 3
-SHARE = 5  # else one row in five is held out,
-MOST_HELD = 5_000  # but not more: an accuracy then has a standard error of 0.7 points at most
+FIVE_FOLDS_BELOW = 500  # rows: with fewer, scores are averaged over five folds
+THREE_FOLDS_BELOW = 2_000  # rows: with fewer, scores are averaged over three folds
+HELD_OUT_ONE_IN = 5  # without folds, one row in five is held out
+MAX_HELD_OUT = 5_000  # rows: the standard error of an accuracy is then at most 0.7 percentage points
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows to train on, in an order of which any beginning is a random sample, and rows to score on."""
+    """Rows to train on, ordered so that the first k of them are a random sample for every k, and rows to score on."""
 
     train: NDArray[np.intp]
     held: NDArray[np.intp]
@@ -23,16 +23,16 @@ class Split:
 
 def make_splits(
     rows: NDArray[np.intp],
-    codes: NDArray[np.intp],  # (n,) of all rows: those of one code are spread evenly
+    codes: NDArray[np.intp],  # (n,) of all rows: rows of one code are spread evenly
     random: np.random.RandomState,
 ) -> list[Split]:
-    """Split ``rows``: once where there are many, in folds where the few held out would decide by chance."""
+    """Split ``rows``: once if they are many, in folds if a score on few held-out rows would be too noisy."""
     n = len(rows)
-    folds = FOLDS_OF_FEW if n < FEW else FOLDS_OF_SOME if n < SOME else 1
-    every = folds if folds > 1 else max(SHARE, -(-n // MOST_HELD))
-    dealt = rows[np.lexsort((random.permutation(n), codes[rows]))]
-    place = np.arange(n) % every
-    return [Split(_order(dealt[place != k], codes, random), dealt[place == k]) for k in range(folds)]
+    folds = 5 if n < FIVE_FOLDS_BELOW else 3 if n < THREE_FOLDS_BELOW else 1
+    parts = folds if folds > 1 else max(HELD_OUT_ONE_IN, -(-n // MAX_HELD_OUT))
+    by_code = rows[np.lexsort((random.permutation(n), codes[rows]))]
+    part = np.arange(n) % parts
+    return [Split(_order(by_code[part != k], codes, random), by_code[part == k]) for k in range(folds)]
 
 
 def _order(train: NDArray[np.intp], codes: NDArray[np.intp], random: np.random.RandomState) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""From rows to a fitted estimator whose kernel, bandwidth and λ were chosen on growing sub-samples."""
+"""Choose kernel, bandwidth and λ on growing samples of the rows, and fit an estimator with them on all rows."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
 from joker.data import Store, StoreRows
+from joker.data.array_rows import INPUT_DTYPES, as_array, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator, check_weights
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.inputs import INPUT_DTYPES, as_array, place_of
 from joker.estimators.regression import KernelRidge
 from joker.kernels import Kernel, get
-from joker.tuning.halving import Search, sizes
-from joker.tuning.input_importance import powers_of
+from joker.tuning.halving import Search, stage_rows
+from joker.tuning.input_importance import powers_to_try
 from joker.tuning.result import Tuned
-from joker.tuning.trial_runner import LEAST_ROWS, Bench, make_bench
+from joker.tuning.trial_runner import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
 
-KERNELS = ("gaussian", "matern12", "laplacian")  # for smooth targets, for rough ones, and for rough ones by inputs
+DEFAULT_KERNELS = ("gaussian", "matern12", "laplacian")  # for smooth targets, rough ones, and rough in single inputs
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
-MOST_CLASSES = 100  # numbers with more distinct values than this are targets of a regression
+MAX_CLASSES = 100  # numeric targets with more distinct values are regression targets
 
 
 def tune(
@@ -57,62 +57,64 @@ def tune(
 ) -> Tuned:
     """Choose the kernel, its bandwidth and λ, and fit an estimator with them on all rows.
 
-    Many candidates are tried on few rows, and few on many. The first stage fits 1,000 rows or so with each kernel and
-    bandwidths of ½ and ¼ of the median distance, four λ in one fit; the best go on to some four times as many rows, and
-    so on up to a quarter of them. Each stage moves to narrower or wider bandwidths as long as that helps, by octaves
-    and then by half an octave, with a path of λ that moves along, and lets the relevance of inputs count for more or
-    less. A stage that ends with the kernel and the relevance that it began with, and within half an octave of the
-    bandwidth, is the last; where none does, one with half of the rows is. With random features, whose
-    blur shows on many rows only, all stages are run.
+    Many candidates are tried on few rows, and few candidates on many rows. The first stage fits about 1,000 rows with
+    each kernel and with bandwidths of ½ and ¼ of the median distance, four λ in one fit. The best candidates go on to
+    about four times as many rows, and so on up to a quarter of the rows. Each stage tries narrower or wider bandwidths
+    while that helps, first in steps of 2 and then of √2, with λ around the best so far, and changes the weights of
+    inputs. A stage that ends with the kernel and the weights it began with, and with a bandwidth within a factor of √2,
+    is the last. If no stage does, one more has half of the rows. With random features all stages are run, because their
+    error shows only on many rows.
 
-    What counts is the mean loss on rows that no trial is trained on: a fifth of them, at most 5,000, of which the first
-    stage uses 512; three folds below 2,000 rows and five below 500. From 10,000 rows on the last λ of a classifier
-    without class weights is the one with the best accuracy. The winner is fitted on all rows.
+    Candidates are compared by the mean loss on rows that no trial is trained on: a fifth of the rows, at most 5,000, of
+    which the first stage uses 512. With fewer than 2,000 rows the loss is averaged over three folds, with fewer than
+    500 over five. With at least 10,000 rows, the final λ of a classifier without class weights is the one with the
+    best accuracy. The winner is fitted on all rows.
 
     Parameters
     ----------
     X : array, sparse matrix, data frame or tensor of shape (n, d), or row store
-        Rows of inputs, on one scale so that their distances mean something: see ``standardize`` of the estimators.
-        Of a store the rows of a trial are read into memory.
+        Rows of inputs. All inputs should be on one scale, since distances add them up: see ``standardize`` of the
+        estimators. Of a row store, the rows of a trial are read into memory.
     y : array of shape (n,) or (n, outputs)
-        Classes or numbers. A row store brings its own.
+        Classes or numbers. A row store has its own.
     estimator : estimator of joker, optional
-        An estimator whose other settings are kept; its kernel, bandwidth and λ are those that are chosen. By
-        default ``KernelClassifier()``, with the squared hinge, or ``KernelRidge()``.
+        An estimator whose other settings are kept; kernel, bandwidth and λ are replaced by the chosen ones. The default
+        is ``KernelClassifier()``, with the squared hinge loss, or ``KernelRidge()``.
     task : {"classification", "regression"}, optional
-        Which of the two. By default classification for words, truth values and whole numbers with at most 100
-        distinct values, and regression for other numbers and for several columns.
+        The default is classification for text, truth values and whole numbers with at most 100 distinct values, and
+        regression for other numbers and for several columns.
     kernels : kernel or sequence of kernels, optional
-        Names or :class:`joker.kernels.Kernel` objects to try. By default the Gaussian, Matérn's of order ½ and the
-        Laplacian, or those of them that have the ``features`` of the estimator. Those that n_features="auto" uses
-        without random features go before the others, which are then not tried.
+        Names or :class:`joker.kernels.Kernel` objects to try. The default is the Gaussian, the Matérn kernel of order ½
+        and the Laplacian, without those that do not have the ``features`` of the estimator. If n_features="auto" uses
+        some of them without random features, only those are tried.
     bandwidths : sequence of float or str, optional
-        The bandwidths to try, and no others, as numbers or rules (``"median"``, ``"paper"``).
+        The only bandwidths to try, as numbers or rules (``"median"``, ``"paper"``).
     lam : float or sequence of float, optional
-        The λ to try, and no others. By default those of the estimator where it has several, else λ around the
-        size at which penalty and loss balance.
+        The only λ to try. The default is the λ of the estimator if it has several, else λ near the value at which
+        penalty and loss balance.
     relevance : {"auto", True, False}
-        Whether to weigh inputs by how much they matter, which gives each its own bandwidth: σ over a power of its
-        importance, ¼ or ½, of at least 0.05. The importance is the loss that shuffling an input costs scikit-learn's
-        histogram gradient boosting, on training rows of the search, at most 20,000; rows that judge a trial are not
-        among them. True tries weighted inputs only, False never; ``"auto"`` both, with 2 to 128 inputs, at most 16
-        classes or outputs, 500 rows or more to train on, and ``bandwidths`` left to the search. Where time is up
-        before the importance is known, or no input matters, all weigh alike.
+        Whether to weight inputs by their importance. Each input then has its own bandwidth: σ divided by its weight,
+        which is the power ¼ or ½ of its importance, and at least 0.05. The importance of an input is the increase of
+        the loss of scikit-learn's histogram gradient boosting when the input is shuffled. It is measured on at most
+        20,000 training rows of the search, never on rows that a trial is scored on. True tries only weighted inputs,
+        and False only equal weights. ``"auto"`` tries both, if there are 2 to 128 inputs, at most 16 classes or
+        outputs, at least 500 rows to train on, and no ``bandwidths`` are given. Inputs have equal weights if time is up
+        before the importance is known, or if no input matters.
     rows : int or sequence of int, optional
-        The rows of the sub-sample in each stage, all of which are run; a number is that of two stages.
+        The number of training rows in each stage; all stages are run. One number means two stages with that number.
     sample_weight : array of shape (n,), optional
-        How much each row counts, in the fits and in the scores.
+        The weight of each row, in the fits and in the scores.
     scoring : str or callable, optional
-        What counts in place of the loss: a scorer of scikit-learn by name, or ``scoring(estimator, X, y)``, which is
-        given a ``sample_weight`` where there is one; higher is better. By default the table's ``score`` is that
-        of the estimator: accuracy, R² or D².
+        The score that replaces the loss: the name of a scikit-learn scorer, or a function ``scoring(estimator, X, y)``,
+        which is also given ``sample_weight`` if rows have weights. Higher is better. By default the ``score`` in
+        the table is that of the estimator: accuracy, R² or D².
     max_time : float
-        Seconds after which no further candidate is tried. The fit on all rows comes on top, and is
-        bounded by the ``max_time`` of the estimator. A search that runs out of time may not repeat itself.
+        Seconds after which no further candidate is tried. The fit on all rows is not included; the ``max_time`` of the
+        estimator limits it. A search that runs out of time may not be repeatable.
     memory, device, random_state, verbose
-        As in the estimator, in place of its own. ``verbose`` is for the fit on all rows.
+        As in the estimator; they replace its own. ``verbose`` applies to the fit on all rows.
     callback : callable, optional
-        Gets each entry of the table as soon as it is there; ``print`` will do.
+        Called with each entry of the table as soon as it is known, for example ``print``.
 
     Returns
     -------
@@ -121,9 +123,9 @@ def tune(
 
     Notes
     -----
-    λ multiplies ``‖θ‖²/2`` beside a *sum* of losses, so the best one changes little with the number of rows: it stays
-    with the kernel itself and falls slowly with a fixed number of random features. Every trial has as many features
-    as the fit on all rows will have, since what they blur is part of the choice.
+    λ multiplies ``‖θ‖²/2`` and is added to a *sum* of losses, so the best λ changes little with the number of rows: it
+    stays the same with the kernel itself, and falls slowly with a fixed number of random features. Every trial has as
+    many features as the fit on all rows, because the error of random features is part of the choice.
 
     Examples
     --------
@@ -137,7 +139,7 @@ def tune(
     R² 0.98; by default 0.02
     """
     started = time.perf_counter()
-    clock = _deadline(max_time, started)
+    out_of_time = _deadline(max_time, started)
     x, targets, task = _data(X, as_array(y), task, estimator)
     model = _estimator(estimator, task, targets)
     labels = _labels(targets, is_classifier(model))
@@ -147,33 +149,34 @@ def tune(
     w = check_weights(sample_weight, x.shape[0])
     if callback is not None and not callable(callback):
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
-    bench = make_bench(model, _scorer(model, scoring), x, labels, w, place_of(X, model.device), callback, clock)
+    device = device_of(X, model.device)
+    runner = make_trial_runner(model, _scorer(model, scoring), x, labels, w, device, callback, out_of_time)
     penalties = _penalties(lam, model)
-    several = _kernels(kernels, model, bench)
-    powers = _powers(relevance, several, bench, bandwidths is None)
-    families = [bench.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in several]
+    to_try = _kernels(kernels, model, runner)
+    powers = _powers(relevance, to_try, runner, bandwidths is None)
+    families = [runner.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in to_try]
     search = Search(
-        bench.run,
+        runner.run,
         by_score=scoring is not None,
-        settle_by_score=bench.accurate,
-        settles=rows is None and all(bench.n_features(kernel) is None for kernel in several),
-        out_of_time=clock,
-        weigh=bench.weigh,
+        final_lam_by_score=runner.accuracy_decides,
+        stop_when_stable=rows is None and all(runner.n_features(kernel) is None for kernel in to_try),
+        out_of_time=out_of_time,
+        reweight=runner.reweight,
     )
-    best = search.best(families, _sizes(rows, len(bench.splits[0].train)))
-    searched = time.perf_counter() - started
-    table = [bench.entry(trial) for trial in search.trials]
+    best = search.best(families, _stage_rows(rows, len(runner.splits[0].train)))
+    search_seconds = time.perf_counter() - started
+    table = [runner.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
-    model.set_params(kernel=winner["kernel"], bandwidth=bench.bandwidth(best.candidate), lam=winner["lam"])
+    model.set_params(kernel=winner["kernel"], bandwidth=runner.bandwidth(best.candidate), lam=winner["lam"])
     model.fit(X, y, sample_weight=sample_weight)
-    return Tuned(model, table, winner, searched, time.perf_counter() - started - searched)
+    return Tuned(model, table, winner, search_seconds, time.perf_counter() - started - search_seconds)
 
 
 def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str | None]:
-    """Rows and targets, of a store where it has them, and the task that they are for."""
+    """Rows, targets and task; a store has targets and a task of its own."""
     if isinstance(X, Store):
-        stated = task if given is not None or y is not None else task or X.task
-        return X.x, X.y if y is None else y, stated
+        task = task if given is not None or y is not None else task or X.task
+        return X.x, X.y if y is None else y, task
     if isinstance(X, StoreRows):
         return X, y, task
     x = check_array(as_array(X), accept_sparse="csr", dtype=INPUT_DTYPES, input_name="X", estimator="tune")
@@ -181,7 +184,7 @@ def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str |
 
 
 def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> KernelEstimator:
-    """A fresh copy of the estimator given, or the one for the task."""
+    """An unfitted copy of the given estimator, or the default one for the task."""
     if task is not None and task not in TASKS:
         raise UnknownName.among("task", task, TASKS)
     if given is None:
@@ -189,18 +192,18 @@ def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> Kerne
     if not isinstance(given, KernelEstimator):
         raise InvalidParameter(
             f"estimator must be an estimator of joker, such as KernelRidge(); got {given!r}. "
-            "Scale the inputs first and tune what comes after."
+            "Of a pipeline, transform the inputs first and tune the last step."
         )
-    own = "classification" if is_classifier(given) else "regression"
-    if task not in (None, own):
-        raise InvalidParameter(f"task must be that of the estimator, {own!r}; got {task!r}. Leave task out.")
+    actual = "classification" if is_classifier(given) else "regression"
+    if task not in (None, actual):
+        raise InvalidParameter(f"task must be that of the estimator, {actual!r}; got {task!r}. Leave task out.")
     return clone(given)  # type: ignore[no-any-return]
 
 
 def _task_of(y: NDArray[Any]) -> str:
-    """Classification for words, truth values and few whole numbers in one column; regression for other numbers."""
+    """Classification for text, truth values and few whole numbers in one column; regression for other numbers."""
     assert_all_finite(y, input_name="y")
-    if y.dtype.kind in "iuf" and (np.squeeze(y).ndim > 1 or len(np.unique(y)) > MOST_CLASSES):
+    if y.dtype.kind in "iuf" and (np.squeeze(y).ndim > 1 or len(np.unique(y)) > MAX_CLASSES):
         return "regression"
     kind = type_of_target(y, input_name="y")
     if kind.startswith("continuous"):
@@ -225,66 +228,69 @@ def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
         return check_scoring(model, scoring)  # type: ignore[no-any-return]
     except (ValueError, TypeError) as error:
         raise InvalidParameter(
-            f"scoring must be a name of scikit-learn's, such as 'accuracy', a callable or None; got {scoring!r}. "
-            "sklearn.metrics.get_scorer_names() lists the names."
+            "scoring must be the name of a scikit-learn scorer, such as 'accuracy', a callable or None; "
+            f"got {scoring!r}. sklearn.metrics.get_scorer_names() lists the names."
         ) from error
 
 
-def _kernels(given: Any, model: KernelEstimator, bench: Bench) -> list[str | Kernel]:
+def _kernels(given: Any, model: KernelEstimator, runner: TrialRunner) -> list[str | Kernel]:
     if given is None:
-        suited = [name for name in KERNELS if model.features in (resolve.AUTO, *get(name).feature_kinds)]
-        # Few rows flatter random features: what they blur shows on many, where the kernel itself then does better.
-        exact = [name for name in suited if bench.n_features(name) is None]
-        return [*(exact or suited or KERNELS)]
-    several = [given] if isinstance(given, str | Kernel) else _listed(given)
-    if not several:
+        suited = [name for name in DEFAULT_KERNELS if model.features in (resolve.AUTO, *get(name).feature_kinds)]
+        # Trials on few rows rank random features too high: their error shows on many rows, where the kernel wins.
+        exact = [name for name in suited if runner.n_features(name) is None]
+        return [*(exact or suited or DEFAULT_KERNELS)]
+    kernels = [given] if isinstance(given, str | Kernel) else _as_list(given)
+    if not kernels:
         raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
-    return several
+    return kernels
 
 
-def _powers(given: Any, several: list[str | Kernel], bench: Bench, free: bool) -> tuple[float, ...]:
-    if given is True and not any(get(kernel).has_bandwidth for kernel in several):
+def _powers(
+    relevance: Any, kernels: list[str | Kernel], runner: TrialRunner, free_bandwidths: bool
+) -> tuple[float, ...]:
+    if relevance is True and not any(get(kernel).has_bandwidth for kernel in kernels):
         raise InvalidParameter(
-            "relevance=True needs a kernel with a bandwidth, since it is what inputs are weighted by; got none. "
+            "relevance=True needs a kernel with a bandwidth, which weights the inputs; got none. "
             "Use relevance=False, or another kernel."
         )
-    return powers_of(given, bench.x.shape[1], len(bench.splits[0].train), bench.columns, free)
+    d, rows = runner.x.shape[1], len(runner.splits[0].train)
+    return powers_to_try(relevance, d, rows, runner.columns, free_bandwidths)
 
 
 def _bandwidths(given: Any) -> list[str | float] | None:
-    if given is not None and not _listed(given):
+    if given is not None and not _as_list(given):
         raise InvalidParameter(f"bandwidths must be a sequence of numbers or rules; got {given!r}. Use [0.5, 1.0].")
-    return None if given is None else _listed(given)
+    return None if given is None else _as_list(given)
 
 
-def _listed(given: Any) -> list[Any]:
-    """The members of a sequence or an array; none of anything else."""
+def _as_list(given: Any) -> list[Any]:
+    """The members of a sequence or an array; an empty list for anything else."""
     return list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
 
 
 def _penalties(lam: Any, model: KernelEstimator) -> tuple[float, ...] | None:
-    """The λ to try: those given, else the estimator's own where it has several; None leaves them to the search."""
+    """The λ to try: the given ones, else those of the estimator if it has several; None lets the search choose."""
     if lam is None and np.ndim(model.lam) == 0:
         return None
     return tuple(dict.fromkeys(resolve.penalties(model.lam if lam is None else lam)))
 
 
-def _sizes(rows: Any, pool: int) -> list[int]:
-    """The rows of the stages; a number is that of two, of which the second is finer."""
+def _stage_rows(rows: Any, pool: int) -> list[int]:
+    """The number of rows of each stage. One number means two stages, of which the second has finer steps."""
     if rows is None:
-        return sizes(pool)
-    several = [rows, rows] if isinstance(rows, Integral) else _listed(rows)
-    if not several or not all(isinstance(r, int | np.integer) and r >= LEAST_ROWS for r in several):
+        return stage_rows(pool)
+    given = [rows, rows] if isinstance(rows, Integral) else _as_list(rows)
+    if not given or not all(isinstance(r, int | np.integer) and r >= MIN_TUNING_ROWS for r in given):
         raise InvalidParameter(
-            f"rows must be a whole number of at least {LEAST_ROWS}, or a sequence of them; got {rows!r}. "
-            "Use rows=[1000, 4000], for one."
+            f"rows must be a whole number of at least {MIN_TUNING_ROWS}, or a sequence of them; got {rows!r}. "
+            "Use for example rows=[1000, 4000]."
         )
-    return [min(int(r), pool) for r in several]
+    return [min(int(r), pool) for r in given]
 
 
 def _deadline(max_time: float, started: float) -> Callable[[], bool]:
     if not isinstance(max_time, Real) or isinstance(max_time, bool) or not max_time >= 0:
         raise InvalidParameter(
-            f"max_time must be a number of seconds of at least 0; got {max_time!r}. Use 60, for one."
+            f"max_time must be a number of seconds of at least 0; got {max_time!r}. Use for example 60."
         )
     return lambda: time.perf_counter() - started >= max_time

@@ -78,7 +78,11 @@ def test_damaged_files_get_a_sentence(tmp_path, table):
     path = tmp_path / "x.npy"
     np.save(path, table.astype(np.float32))
     raw = path.read_bytes()
-    for text, sentence in [(raw[:-1], "must be whole"), (raw[:20], "numpy.save wrote"), (b"junk", "numpy.save wrote")]:
+    for text, sentence in [
+        (raw[:-1], "must be complete"),
+        (raw[:20], "numpy.save wrote"),
+        (b"junk", "numpy.save wrote"),
+    ]:
         path.write_bytes(text)
         with pytest.raises(InvalidFile, match=sentence):
             open_source(path)

@@ -10,7 +10,7 @@ import pytest
 from whole_source import read_whole
 
 from joker.data import Column, Schema, open_source
-from joker.data.sources.text_files import BLOCK
+from joker.data.sources.text_files import TEXT_BLOCK_BYTES
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
 
 PACKED = {"": lambda raw: raw, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -56,13 +56,13 @@ def test_quoted_text_may_hold_delimiters_and_lines(tmp_path):
 
 
 def test_a_quoted_line_break_may_fall_between_blocks(tmp_path):
-    path = write(tmp_path / "t.csv", "v,y\n" + '1.5,"two\nlines"\n' * (BLOCK // 8))
+    path = write(tmp_path / "t.csv", "v,y\n" + '1.5,"two\nlines"\n' * (TEXT_BLOCK_BYTES // 8))
     source = open_source(path, target="y")
     count = 0
     for batch in source.batches(10_000):
         assert set(batch.y) == {"two\nlines"}
         count += len(batch)
-    assert count == BLOCK // 8
+    assert count == TEXT_BLOCK_BYTES // 8
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_a_quoted_line_break_may_fall_between_blocks(tmp_path):
     ],
 )
 def test_a_header_is_told_from_a_row(tmp_path, text, named):
-    from joker.data.sources.text_files import find_layout
+    from joker.data.sources.text_files import detect_format
 
-    layout = find_layout(tmp_path, text.encode(), "auto", None)
-    assert layout.named is named
-    rest = text.encode()[layout.offset :].decode()
+    text_format = detect_format(tmp_path, text.encode(), "auto", None)
+    assert text_format.named is named
+    rest = text.encode()[text_format.offset :].decode()
     assert rest.strip() == text.strip().partition("\n")[2].strip() if named else rest.strip("\ufeff") == text
 
 
@@ -184,7 +184,7 @@ def test_a_bad_target_gets_a_sentence(tmp_path):
 
 def test_bad_arguments_get_a_sentence(tmp_path):
     path = write(tmp_path / "t.csv", "a,b\n1,2\n")
-    with pytest.raises(MissingFile, match=r"there is no .*gone\.csv"):
+    with pytest.raises(MissingFile, match=r"gone\.csv does not"):
         open_source(tmp_path / "gone.csv")
     with pytest.raises(InvalidFile, match=r"suffix .* got 't\.doc'"):
         open_source(write(tmp_path / "t.doc", "a"))
@@ -206,7 +206,7 @@ def test_a_stray_word_does_not_make_a_category(tmp_path):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_text_beyond_the_head_names_its_row(tmp_path, first):
-    rows = BLOCK // 4 + 100
+    rows = TEXT_BLOCK_BYTES // 4 + 100
     path = write(tmp_path / "t.csv", "a,b\n" + "1,2\n" * rows + "3,red\n")
     with pytest.raises(InvalidData, match=f"'red' at row {rows}, column 'b'"):
         for _ in open_source(path, target="a", categories="one-hot" if first else "refuse").batches(10**6):
@@ -224,7 +224,7 @@ def test_a_truncated_file_is_refused(tmp_path, rng, suffix):
     text = "\n".join(map(str, rng.normal(size=20_000)))
     raw = PACKED[suffix](text.encode())
     path = write(tmp_path / f"t.csv{suffix}", raw[: len(raw) // 2])
-    with pytest.raises(InvalidFile, match="must be whole; its compressed data end early"):
+    with pytest.raises(InvalidFile, match="must be complete; its compressed data end early"):
         for _ in open_source(path).batches(10_000):
             pass
     noise = write(tmp_path / f"u.csv{suffix}", b"no such thing")

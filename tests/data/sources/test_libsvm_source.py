@@ -9,7 +9,7 @@ from sklearn.datasets import dump_svmlight_file
 from whole_source import read_whole
 
 from joker.data import Schema, open_source
-from joker.data.sources.text_files import BLOCK
+from joker.data.sources.text_files import TEXT_BLOCK_BYTES
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, UnknownName
 
 
@@ -59,7 +59,7 @@ def test_columns_are_chosen_and_ordered(tmp_path):
 
 
 def test_more_rows_than_a_block(tmp_path):
-    rows = BLOCK // 10
+    rows = TEXT_BLOCK_BYTES // 10
     path = write(tmp_path / "t.svm", "".join(f"{i} 1:{i} 7:1\n" for i in range(rows)))
     x, y = read_whole(open_source(path, dtype="float64"), 10_000)
     np.testing.assert_array_equal(x[:, 0], np.arange(rows))

@@ -109,7 +109,7 @@ def test_bad_values_and_shapes_are_named(tmp_path, rng, save):
 def test_a_truncated_file_is_refused(tmp_path, rng, save):
     path = save(tmp_path / "t", X=rng.normal(size=(900, 9)))
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(InvalidFile, match="must be a sound"):
+    with pytest.raises(InvalidFile, match="must be a valid"):
         open_source(path)
 
 
@@ -119,7 +119,7 @@ def test_a_flipped_byte_is_noticed(tmp_path, rng, save):
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 2] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(InvalidFile, match=r"must be a sound file of numpy\.savez"):
+    with pytest.raises(InvalidFile, match=r"must be a valid file of numpy\.savez"):
         read_whole(open_source(path), 500)
 
 
@@ -148,5 +148,5 @@ def test_a_missing_h5py_is_named(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingPackage, match=r"pip install 'joker\[hdf5\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'joker-kernels\[hdf5\]'"):
         open_source(path)

@@ -100,10 +100,10 @@ def test_a_folder_is_read_in_order(tmp_path, rng):
     with pytest.raises(InvalidData, match=r"part5.parquet: all files of a folder must have the same columns"):
         open_source(tmp_path)
     save_parquet(pa.table({"a": [1], "b": [1.0]}), tmp_path / "part5")
-    with pytest.raises(InvalidData, match=r"types; 'a' is not as in part0\.parquet"):
+    with pytest.raises(InvalidData, match=r"types; 'a' differs from part0\.parquet"):
         open_source(tmp_path)
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InvalidFile, match=r"nothing else; found \.parquet, \.txt"):
+    with pytest.raises(InvalidFile, match=r"only Arrow files; found \.parquet, \.txt"):
         open_source(tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidFile, match="found no files"):
@@ -131,7 +131,7 @@ def test_bad_values_are_named(tmp_path, save):
 @each_saver
 def test_bad_tables_get_a_sentence(tmp_path, save):
     path = save(pa.table({"a": [1.0], "when": pa.array([0], pa.timestamp("s")), "list": [[1]]}), tmp_path / "t")
-    with pytest.raises(InvalidData, match=r"column 'when' has type timestamp\[m?s\]\. Turn it into numbers"):
+    with pytest.raises(InvalidData, match=r"column 'when' has type timestamp\[m?s\]\. Convert it to numbers"):
         open_source(path, columns=["a", "when"], categories="one-hot")
     with pytest.raises(InvalidData, match="a target must be numbers or text; column 'list'"):
         open_source(path, columns=["a"], target="list")
@@ -153,7 +153,7 @@ def test_a_truncated_file_is_refused(tmp_path, rng, save, part):
     path = save(pa.table({"a": rng.normal(size=1000)}), tmp_path / "t")
     raw = path.read_bytes()
     path.write_bytes(raw[: int(part * len(raw))])
-    with pytest.raises(InvalidFile, match="must be a sound Parquet or Arrow file"):
+    with pytest.raises(InvalidFile, match="must be a valid Parquet or Arrow file"):
         open_source(path)
 
 
@@ -162,7 +162,7 @@ def test_damage_within_a_file_is_noticed(tmp_path, rng):
     raw = bytearray(path.read_bytes())
     raw[100:5000] = bytes(4900)
     path.write_bytes(raw)
-    with pytest.raises(InvalidFile, match="must be a sound Parquet"):
+    with pytest.raises(InvalidFile, match="must be a valid Parquet"):
         read_whole(open_source(path), 100)
 
 
@@ -177,5 +177,5 @@ def test_a_missing_pyarrow_is_named(tmp_path, monkeypatch, name):
         return real(module, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingPackage, match=r"pip install 'joker\[tables\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'joker-kernels\[tables\]'"):
         open_source(tmp_path / name)

@@ -81,7 +81,7 @@ SAVERS = {
 
 @pytest.mark.parametrize("name", SAVERS)
 def test_memory_is_that_of_a_batch(tmp_path, rng, monkeypatch, name):
-    monkeypatch.setattr(libsvm, "BLOCK", 2**14)
+    monkeypatch.setattr(libsvm, "TEXT_BLOCK_BYTES", 2**14)
     x = rng.normal(size=(60_000, WIDTH)).astype(np.float32)  # 720 kB
     SAVERS[name](tmp_path / name, x)
     for batch in open_source(tmp_path / name).batches(1000):  # again: what is imported and kept is not what is measured

@@ -83,7 +83,7 @@ def test_a_space_for_a_space_is_a_changed_byte(path: Path) -> None:
 @pytest.mark.parametrize("more", [b"\0", b"PNG" * 1000])
 def test_bytes_after_the_end_are_refused(path: Path, more: bytes) -> None:
     path.write_bytes(path.read_bytes() + more)
-    with pytest.raises(InvalidFile, match="too much"):
+    with pytest.raises(InvalidFile, match="too long"):
         container.read(path)
 
 
@@ -147,7 +147,7 @@ def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, content
 
 def test_another_safetensors_file_is_refused(tmp_path: Path) -> None:
     save_file(TENSORS, tmp_path / "other.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InvalidFile, match="no document of joker's"):
+    with pytest.raises(InvalidFile, match="no document of joker"):
         container.read(tmp_path / "other.safetensors")
 
 
@@ -156,20 +156,22 @@ def test_a_newer_format_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as newer:
         newer.setattr(container, "VERSION", 3)
         container.read(path)
-    with pytest.raises(InvalidFile, match=r"newer joker \(format 3\); this one reads up to 2\. Upgrade joker\."):
+    with pytest.raises(
+        InvalidFile, match=r"newer joker \(format 3\); this joker reads formats up to 2\. Upgrade joker\."
+    ):
         container.read(path)
 
 
 def test_a_version_that_is_no_number_is_refused(path: Path) -> None:
     container.write(path, DOCUMENT, TENSORS, version="one")
-    with pytest.raises(InvalidFile, match="version of its format is no number"):
+    with pytest.raises(InvalidFile, match="version of its format is not a number"):
         container.read(path)
 
 
 def test_places_where_there_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFile, match="is none"):
+    with pytest.raises(InvalidFile, match="is not a file"):
         container.read(tmp_path)
-    with pytest.raises(MissingFile, match="nothing at"):
+    with pytest.raises(MissingFile, match="does not exist"):
         container.read(tmp_path / "absent")
     with pytest.raises(FileNotFoundError):  # as callers of any other reader would catch it
         container.read(tmp_path / "absent")
@@ -250,7 +252,7 @@ def test_who_may_read_it_does_not_change(path: Path) -> None:
 
 
 def test_what_no_reader_would_take_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "MOST_HEADER", 1000)
+    monkeypatch.setattr(container, "MAX_HEADER_BYTES", 1000)
     with pytest.raises(InvalidFile, match="must take at most"):
         container.write(tmp_path / "model", {"names": ["a" * 10] * 100}, {})
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from joker import kernels, losses
 from joker.errors import InvalidParameter
-from joker.models.io.json_values import Own, decode, describe, encode, is_own
+from joker.models.io.json_values import CustomObjects, decode, describe, encode, is_custom
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -31,7 +31,7 @@ VALUES = st.recursive(
 
 def through_json(value: Any) -> Any:
     text = json.dumps(encode(value), allow_nan=False)
-    return decode(json.loads(text), Own())
+    return decode(json.loads(text), CustomObjects())
 
 
 @settings(max_examples=50)
@@ -72,7 +72,7 @@ def test_odd_values_come_back(value: Any) -> None:
     ids=describe,
 )
 def test_parts_of_the_library_come_back(part: Hashable) -> None:
-    assert not is_own(part)
+    assert not is_custom(part)
     assert through_json(part) == part
 
 
@@ -86,14 +86,14 @@ class Ours(losses.Squared):
 
 @pytest.mark.parametrize("part", [Mine(), Ours(), losses.Scaled(Ours()), losses.InfimalConvolution((Ours(),))])
 def test_parts_of_the_users_own_are_told_apart(part: Any) -> None:
-    assert is_own(part)
+    assert is_custom(part)
     assert next(iter(encode(part))).startswith("own_")
-    own = Own(kernel=part) if isinstance(part, kernels.Kernel) else Own(loss=part)
+    own = CustomObjects(kernel=part) if isinstance(part, kernels.Kernel) else CustomObjects(loss=part)
     assert decode(encode(part), own) is part
 
 
 def test_an_own_kernel_has_the_bandwidth_of_the_file() -> None:
-    assert decode(encode(Mine(3.0)), Own(kernel=Mine(1.0))) == Mine(3.0)
+    assert decode(encode(Mine(3.0)), CustomObjects(kernel=Mine(1.0))) == Mine(3.0)
 
 
 def test_a_description_has_no_address() -> None:

@@ -8,7 +8,7 @@ from whole_source import read_whole
 
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
 from joker.paper.datasets import SETS, generate, load
-from joker.paper.datasets.parts import DRAWN, Draw
+from joker.paper.datasets.parts import DRAWN_ROWS, RandomPart
 
 ROWS, HELD_OUT = 90, 12
 
@@ -55,12 +55,14 @@ def test_the_draw_of_the_paper(tmp_path, rng, monkeypatch):
 
 
 def test_a_draw_is_the_same_however_it_is_asked_for():
-    draw = Draw(0.8, 3)
-    whole = draw.mask(0, 3 * DRAWN)
-    np.testing.assert_array_equal(draw.mask(DRAWN - 5, DRAWN + 10), whole[DRAWN - 5 : 2 * DRAWN + 5])
-    np.testing.assert_array_equal(~whole, Draw(0.8, 3, inside=False).mask(0, 3 * DRAWN))
-    assert draw.count(3 * DRAWN) == whole.sum()
-    assert draw.count(DRAWN + 7) == whole[: DRAWN + 7].sum()
+    draw = RandomPart(0.8, 3)
+    whole = draw.mask(0, 3 * DRAWN_ROWS)
+    np.testing.assert_array_equal(
+        draw.mask(DRAWN_ROWS - 5, DRAWN_ROWS + 10), whole[DRAWN_ROWS - 5 : 2 * DRAWN_ROWS + 5]
+    )
+    np.testing.assert_array_equal(~whole, RandomPart(0.8, 3, inside=False).mask(0, 3 * DRAWN_ROWS))
+    assert draw.count(3 * DRAWN_ROWS) == whole.sum()
+    assert draw.count(DRAWN_ROWS + 7) == whole[: DRAWN_ROWS + 7].sum()
     assert abs(whole.mean() - 0.8) < 0.005
 
 
@@ -115,7 +117,7 @@ def test_cifar5m(tmp_path, rng):
     with pytest.raises(InvalidParameter, match="no official split"):
         load("cifar5m", tmp_path, rule="official")
     (tmp_path / "cifar5m_part3.npz").unlink()
-    with pytest.raises(MissingFile, match=r"must hold cifar5m_part3.npz or part3\.npz; it does not\. Get it from"):
+    with pytest.raises(MissingFile, match=r"must contain cifar5m_part3.npz or part3\.npz; it does not\. Get it from"):
         load("cifar5m", tmp_path)
 
 
@@ -153,10 +155,10 @@ def test_the_sets_of_the_folder(data_dir):
 
 def test_the_folder_may_be_named_by_a_variable(tmp_path, monkeypatch):
     monkeypatch.delenv("JOKER_DATA", raising=False)
-    with pytest.raises(InvalidParameter, match="folder must name"):
+    with pytest.raises(InvalidParameter, match="must name the folder"):
         load("susy")
     monkeypatch.setenv("JOKER_DATA", str(tmp_path))
-    with pytest.raises(MissingFile, match=r"must hold SUSY.csv or SUSY.csv.gz"):
+    with pytest.raises(MissingFile, match=r"must contain SUSY.csv or SUSY.csv.gz"):
         load("susy")
     monkeypatch.setenv("JOKER_DATA", str(tmp_path / "gone"))
     with pytest.raises(MissingFile, match="the folder of data sets must exist"):

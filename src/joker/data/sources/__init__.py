@@ -1,4 +1,4 @@
-"""Tables on disk and in memory, read from front to back."""
+"""Tables on disk and in memory, read batch by batch."""
 
 from joker.data.sources.base import Batch, Source
 from joker.data.sources.in_memory import as_source

@@ -1,4 +1,4 @@
-"""Arrow's columns as rows."""
+"""Record batches of Arrow as batches of rows."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from joker.errors import MissingPackage
 
 
 def need_pyarrow(source: str) -> Any:
-    """Return pyarrow, or say how to install it."""
+    """Return pyarrow; raise MissingPackage if it is not installed."""
     try:
         import pyarrow
     except ImportError as error:
         raise MissingPackage(
             f"{source}: tables as text, Parquet or Arrow need pyarrow, which is not installed. "
-            "Run pip install 'joker[tables]'."
+            "Run pip install 'joker-kernels[tables]'."
         ) from error
     return pyarrow
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a column of this Arrow type holds numbers; true and false are 1 and 0."""
+    """Return whether an Arrow type is numeric; booleans are 1 and 0."""
     from pyarrow import types
 
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
@@ -37,7 +37,7 @@ def is_number(kind: Any) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a column of this Arrow type holds text, or any values with a dictionary."""
+    """Return whether an Arrow type is text or a dictionary."""
     from pyarrow import types
 
     tests = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
@@ -45,13 +45,13 @@ def is_text(kind: Any) -> bool:
 
 
 def to_batches(
-    record_batches: Iterable[Any],  # of the inputs, then of the target if it is read
+    record_batches: Iterable[Any],  # the columns of the inputs, then the target if it is read
     rows: int,
     schema: Schema,
     dtype: np.dtype[Any],
     source: str,
 ) -> Iterator[Batch]:
-    """Return rows from Arrow's record batches, at most ``rows`` at a time."""
+    """Yield batches of at most ``rows`` rows from record batches of Arrow."""
     first = 0
     for whole in record_batches:
         for start in range(0, whole.num_rows, rows):
@@ -61,7 +61,7 @@ def to_batches(
 
 
 def with_levels(schema: Schema, names: Sequence[str], record_batches: Iterable[Any], source: str) -> Schema:
-    """Return a schema with the levels of the categories, which are read once under these names of the file."""
+    """Return the schema with the levels of its categories, which are read from the columns ``names`` of the file."""
     levels = [Levels(column.name, source) for column in schema.inputs if column.levels is not None]
     first = 0
     for batch in record_batches:
@@ -69,18 +69,18 @@ def with_levels(schema: Schema, names: Sequence[str], record_batches: Iterable[A
             check_present(values, first, name, source)
             each.add(texts(values).unique().to_pylist())
         first += batch.num_rows
-    known = {each.name: each.column for each in levels}
-    return replace(schema, inputs=tuple(known.get(column.name, column) for column in schema.inputs))
+    columns = {each.name: each.column for each in levels}
+    return replace(schema, inputs=tuple(columns.get(column.name, column) for column in schema.inputs))
 
 
 def check_present(values: Any, first: int, column: str, source: str) -> None:
-    """Refuse missing values."""
+    """Raise InvalidData if a value is missing."""
     if values.null_count:
         refuse_missing(source, first + _first_null(values), column)
 
 
 def texts(values: Any) -> Any:
-    """Return an Arrow array of text, without a dictionary."""
+    """Return values as an Arrow array of text, without a dictionary."""
     import pyarrow
 
     if pyarrow.types.is_dictionary(values.type):
@@ -89,15 +89,14 @@ def texts(values: Any) -> Any:
 
 
 def _batch(columns: list[Any], schema: Schema, dtype: np.dtype[Any], first: int, source: str) -> Batch:
-    inputs = [
-        _values(column, values, first, source) for column, values in zip(schema.inputs, columns, strict=False)
-    ]  # the target is not among the inputs
+    # The columns may be followed by the target.
+    inputs = [_values(column, values, first, source) for column, values in zip(schema.inputs, columns, strict=False)]
     y = _target(columns[-1], schema, first, source) if len(columns) > len(inputs) else None
     return Batch(assemble(schema, inputs, dtype), y, first)
 
 
 def _values(column: Column, values: Any, first: int, source: str) -> NDArray[Any]:  # (k,)
-    """Return the numbers of a column, or those of the levels of a category."""
+    """Return the numbers of a column, or the level numbers of a category."""
     check_present(values, first, column.name, source)
     return _numbers(values) if column.levels is None else _codes(column, column.levels, values, first, source)
 
@@ -115,11 +114,11 @@ def _codes(column: Column, levels: tuple[str, ...], values: Any, first: int, sou
     import pyarrow
     from pyarrow import compute
 
-    found = compute.index_in(texts(values), value_set=pyarrow.array(levels, pyarrow.string()))
-    if found.null_count:
-        row = _first_null(found)
+    indices = compute.index_in(texts(values), value_set=pyarrow.array(levels, pyarrow.string()))
+    if indices.null_count:
+        row = _first_null(indices)
         refuse_level(source, column, texts(values)[row].as_py(), first + row)
-    codes: NDArray[Any] = found.to_numpy()
+    codes: NDArray[Any] = indices.to_numpy()
     return codes
 
 

@@ -1,4 +1,4 @@
-"""A table that is read from front to back, a batch of rows at a time, as often as one likes."""
+"""The base class of tables that are read in order, a batch of rows at a time."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ Matrix = Any  # an ndarray or a scipy.sparse.csr_array
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A run of rows of a source."""
+    """Consecutive rows of a source."""
 
     x: Matrix  # (k, width), an array or a csr_array
     y: NDArray[Any] | None  # (k,) numbers or text, or (k, t)
-    first: int  # the number of its first row in the source, counted from 0
+    first: int  # the number of the first row in the source, counted from 0
 
     def __len__(self) -> int:
         return int(self.x.shape[0])
 
     @property
     def dense(self) -> NDArray[Any]:  # (k, width)
-        """The inputs as an array, whichever way they are kept."""
+        """The inputs as a dense array."""
         return self.x if isinstance(self.x, np.ndarray) else np.asarray(self.x.toarray())
 
 
 class Source(ABC):
-    """A table whose rows are read in order and in bounded memory.
+    """A table whose rows are read in order and in bounded memory, as often as needed.
 
-    Write a subclass for data of your own: it sets the four attributes and has one method.
+    Write a subclass for your own data: it sets the four attributes and has one method, ``batches``.
 
     Attributes
     ----------
     name : str
-        What messages call it, for example the path of a file.
+        The name in messages, for example the path of a file.
     schema : Schema
-        Names and kinds of the columns.
+        The names and kinds of the columns.
     dtype : numpy.dtype
-        The type in which inputs are handed out: uint8, int16, float16, float32 or float64.
+        The type of the inputs in batches: uint8, int16, float16, float32 or float64.
     rows : int or None
-        How many there are; None where only reading them all tells.
+        The number of rows; None if it is not known before all rows are read.
     """
 
     name: str
@@ -57,13 +57,22 @@ class Source(ABC):
     dtype: np.dtype[Any]
     rows: int | None
 
+    @property
+    def checked(self) -> bool:
+        """Whether ``batches`` itself raises an error for values that are not finite."""
+        return False
+
     @abstractmethod
     def batches(self, rows: int) -> Iterator[Batch]:
-        """Return all rows from the first to the last, in batches of at most ``rows`` and of at least one."""
+        """Yield all rows in order, in batches of at least one and at most ``rows`` rows."""
 
 
 class CheckedSource(Source):
-    """A source whose batches are refused where a value is not finite."""
+    """A source that raises InvalidData for values that are not finite."""
+
+    @property
+    def checked(self) -> bool:
+        return True
 
     def batches(self, rows: int) -> Iterator[Batch]:
         if not isinstance(rows, Integral) or rows < 1:
@@ -72,7 +81,7 @@ class CheckedSource(Source):
 
     @abstractmethod
     def read(self, rows: int) -> Iterator[Batch]:
-        """Return the batches as they are."""
+        """Yield the batches without checking their values."""
 
     def _checked(self, rows: int) -> Iterator[Batch]:
         for batch in self.read(rows):

@@ -1,4 +1,4 @@
-"""Which columns of a table are inputs and which is the target, as the user or a schema has it."""
+"""The selection of input columns and target of a table, by the user or by a schema."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from difflib import get_close_matches
 from joker.data.schema import Schema, listed, repeated
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 
-Name = str | int  # of a column: its name or its number, counted from 0 or, below 0, from the end
+Name = str | int  # of a column: its name, or its number counted from 0, or from the end if negative
 
 
 @dataclass(frozen=True)
-class Table:
+class TableColumns:
     """The columns of a file."""
 
     source: str
     names: tuple[str, ...]
-    named: bool = True  # by the file itself; otherwise x0, x1, ... for want of names
+    named: bool = True  # the file has names; otherwise they are x0, x1, ...
 
     def place(self, name: Name, what: str) -> int:
         """Return the number of a column."""
@@ -35,59 +35,61 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The numbers of the columns that are inputs, in order, and of the one that is the target."""
+class ColumnSelection:
+    """The numbers of the input columns, in order, and of the target."""
 
     inputs: tuple[int, ...]
     target: int | None
 
 
-def choose(table: Table, target: Name | None, columns: Sequence[Name] | None, schema: Schema | None) -> Choice:
-    """Return the columns that a user names, or that a schema asks for."""
+def select_columns(
+    table: TableColumns, target: Name | None, columns: Sequence[Name] | None, schema: Schema | None
+) -> ColumnSelection:
+    """Return the columns that the user names, or those of a schema."""
     if twice := repeated(table.names):
         raise InvalidData(
-            f"{table.source}: names of columns must differ; {listed(twice)} is there more than once. Rename the others."
+            f"{table.source}: names of columns must differ; {listed(twice)} occurs more than once. Rename the others."
         )
     if schema is None:
-        return _named(table, target, columns)
+        return _by_user(table, target, columns)
     if columns is not None:
         raise InvalidParameter(
-            f"columns must not be given with a schema, which has them; got {columns!r}. Leave it out."
+            f"columns must not be given with a schema, which names them; got {columns!r}. Leave it out."
         )
-    return _as_before(table, target, schema)
+    return _by_schema(table, target, schema)
 
 
-def _named(table: Table, target: Name | None, columns: Sequence[Name] | None) -> Choice:
-    goal = None if target is None else table.place(target, "target")
+def _by_user(table: TableColumns, target: Name | None, columns: Sequence[Name] | None) -> ColumnSelection:
+    label = None if target is None else table.place(target, "target")
     if columns is None:
-        return Choice(tuple(j for j in range(len(table.names)) if j != goal), goal)
+        return ColumnSelection(tuple(j for j in range(len(table.names)) if j != label), label)
     if isinstance(columns, str):
         raise InvalidParameter(f"columns must be a list of names; got {columns!r}. Use columns=[{columns!r}].")
     inputs = tuple(table.place(name, "columns") for name in columns)
-    if goal in inputs or len(set(inputs)) < len(inputs) or not inputs:
+    if label in inputs or len(set(inputs)) < len(inputs) or not inputs:
         raise InvalidParameter(
             f"columns must name at least one column, each once, and not the target; got {list(columns)!r}. "
-            "Leave out what is there twice."
+            "Leave out repeated names."
         )
-    return Choice(inputs, goal)
+    return ColumnSelection(inputs, label)
 
 
-def _as_before(table: Table, target: Name | None, schema: Schema) -> Choice:
-    """Return the columns of a schema: by their names, or by their order in a file that has none."""
+def _by_schema(table: TableColumns, target: Name | None, schema: Schema) -> ColumnSelection:
+    """Return the columns of a schema: by name, or by order in a file without names."""
     places = {name: j for j, name in enumerate(table.names)}
-    goal = places.get(schema.target or "") if target is None else table.place(target, "target")
+    label = places.get(schema.target or "") if target is None else table.place(target, "target")
     wanted = [column.name for column in schema.inputs]
     missing = [name for name in wanted if name not in places]
     if not missing:
-        return Choice(tuple(places[name] for name in wanted), goal)
+        return ColumnSelection(tuple(places[name] for name in wanted), label)
     if not table.named:
-        others = tuple(j for j in range(len(table.names)) if target is None or j != goal)
+        others = tuple(j for j in range(len(table.names)) if target is None or j != label)
         if len(others) == len(wanted):
-            return Choice(others, goal if target is not None else None)
+            return ColumnSelection(others, label if target is not None else None)
     raise InvalidData(_mismatch(table, schema, missing))
 
 
-def _mismatch(table: Table, schema: Schema, missing: list[str]) -> str:
+def _mismatch(table: TableColumns, schema: Schema, missing: list[str]) -> str:
     if not table.named:
         return (
             f"{table.source}: the columns must be those of the training data, {len(schema.inputs)} inputs; the file "
@@ -103,7 +105,7 @@ def _mismatch(table: Table, schema: Schema, missing: list[str]) -> str:
 
 
 def _number(name: Name, named: bool) -> int | None:
-    """Return the number that stands for a column; text does so only where the file has no names."""
+    """Return the number of a column from its name; text is a number only if the file has no names."""
     if isinstance(name, int) and not isinstance(name, bool):
         return name
     try:

@@ -10,26 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.data.schema import Column, Schema
-from joker.data.sources.arrays import Array
+from joker.data.sources.arrays import StreamedArray
 from joker.data.sources.base import Batch, CheckedSource
-from joker.data.sources.column_selection import Choice, Table, choose
-from joker.data.sources.dtypes import handed_out
+from joker.data.sources.column_selection import ColumnSelection, TableColumns, select_columns
+from joker.data.sources.dtypes import batch_dtype
 from joker.data.sources.one_hot import Levels, assemble, refuse_level
-from joker.data.sources.read_options import Wish
+from joker.data.sources.read_options import ReadOptions
 from joker.data.sources.validation import refuse_empty, refuse_missing, refuse_text
 from joker.errors import InvalidData
 
 
 @dataclass(frozen=True, eq=False)
 class FrameSource(CheckedSource):
-    """Rows of a data frame."""
+    """The rows of a data frame."""
 
     name: str
     schema: Schema
     dtype: np.dtype[Any]
     rows: int | None
-    inputs: Any  # a frame of the inputs, in order
-    y: Any  # a series of targets, or None
+    inputs: Any  # a data frame of the inputs, in order
+    y: Any  # a Series of targets, or None
 
     def read(self, rows: int) -> Iterator[Batch]:
         for first in range(0, len(self.inputs), rows):
@@ -39,7 +39,7 @@ class FrameSource(CheckedSource):
             yield Batch(assemble(self.schema, columns, self.dtype), y, first)
 
     def _values(self, column: Column, values: Any, first: int) -> NDArray[Any]:  # (k,)
-        """Return the numbers of a column, or those of the levels of a category."""
+        """Return the numbers of a column, or the level numbers of a category."""
         _check_present(self.name, column.name, values, first)
         return _numbers(values) if column.levels is None else self._codes(column, column.levels, values, first)
 
@@ -57,39 +57,41 @@ class FrameSource(CheckedSource):
         return np.asarray(values.astype(str), np.str_) if self.schema.text_target else _numbers(values)
 
 
-def frame_source(wish: Wish, frame: Any, y: Array | None) -> FrameSource:
-    """Return the source of a data frame; ``y`` are targets that are no column of it."""
+def frame_source(options: ReadOptions, frame: Any, y: StreamedArray | None) -> FrameSource:
+    """Return the source of a data frame; ``y`` are targets that are not one of its columns."""
     if 0 in frame.shape:
-        refuse_empty(wish.name, f"the frame has shape {frame.shape}")
-    table = Table(wish.name, tuple(str(name) for name in frame.columns))
-    choice = choose(table, None if y is not None else wish.target, wish.columns, wish.schema)
-    target = _series(frame, choice, y)
-    inputs = frame.iloc[:, list(choice.inputs)]
-    schema = wish.schema or _schema(wish, table, choice, inputs, target)
+        refuse_empty(options.name, f"the frame has shape {frame.shape}")
+    table = TableColumns(options.name, tuple(str(name) for name in frame.columns))
+    selection = select_columns(table, None if y is not None else options.target, options.columns, options.schema)
+    target = _series(frame, selection, y)
+    inputs = frame.iloc[:, list(selection.inputs)]
+    schema = options.schema or _schema(options, table, selection, inputs, target)
     kinds = [inputs.dtypes.iloc[j] for j, column in enumerate(schema.inputs) if column.levels is None]
-    _check_kinds(wish.name, schema, inputs)
-    return FrameSource(wish.name, schema, handed_out(map(_numpy, kinds), wish.dtype), len(frame), inputs, target)
+    _check_kinds(options.name, schema, inputs)
+    return FrameSource(options.name, schema, batch_dtype(map(_numpy, kinds), options.dtype), len(frame), inputs, target)
 
 
-def _series(frame: Any, choice: Choice, y: Array | None) -> Any:
+def _series(frame: Any, selection: ColumnSelection, y: StreamedArray | None) -> Any:
     if y is None:
-        return None if choice.target is None else frame.iloc[:, choice.target]
+        return None if selection.target is None else frame.iloc[:, selection.target]
     from pandas import Series
 
     if y.shape != (len(frame),):
-        raise InvalidData(f"y must be ({len(frame)},), one for each row of X; it has shape {y.shape}. Reshape it.")
+        raise InvalidData(
+            f"y must have shape ({len(frame)},), one target for each row of X; it has shape {y.shape}. Reshape it."
+        )
     return Series(next(y.chunks(len(frame))))
 
 
-def _schema(wish: Wish, table: Table, choice: Choice, inputs: Any, target: Any) -> Schema:
-    names = [table.names[j] for j in choice.inputs]
+def _schema(options: ReadOptions, table: TableColumns, selection: ColumnSelection, inputs: Any, target: Any) -> Schema:
+    names = [table.names[j] for j in selection.inputs]
     columns = tuple(
-        Column(name, () if wish.one_hot and not _is_number(inputs.dtypes.iloc[j]) else None)
+        Column(name, () if options.one_hot and not _is_number(inputs.dtypes.iloc[j]) else None)
         for j, name in enumerate(names)
     )
-    goal = None if target is None else "y" if choice.target is None else table.names[choice.target]
-    known = tuple(_with_levels(wish.name, column, inputs.iloc[:, j]) for j, column in enumerate(columns))
-    return Schema(known, goal, target is not None and not _is_number(target.dtype))
+    label = None if target is None else "y" if selection.target is None else table.names[selection.target]
+    with_levels = tuple(_with_levels(options.name, column, inputs.iloc[:, j]) for j, column in enumerate(columns))
+    return Schema(with_levels, label, target is not None and not _is_number(target.dtype))
 
 
 def _with_levels(source: str, column: Column, values: Any) -> Column:
@@ -108,9 +110,9 @@ def _check_kinds(source: str, schema: Schema, inputs: Any) -> None:
 
 
 def _check_present(source: str, column: str, values: Any, first: int) -> None:
-    gaps = np.asarray(values.isna())
-    if gaps.any():
-        refuse_missing(source, first + int(np.argmax(gaps)), column)
+    missing = np.asarray(values.isna())
+    if missing.any():
+        refuse_missing(source, first + int(np.argmax(missing)), column)
 
 
 def _is_number(kind: Any) -> bool:
@@ -120,9 +122,9 @@ def _is_number(kind: Any) -> bool:
 
 
 def _numpy(kind: Any) -> np.dtype[Any]:
-    """Return NumPy's type of a column, also of pandas' own types for numbers with gaps."""
-    found = getattr(kind, "numpy_dtype", kind)
-    return found if isinstance(found, np.dtype) else np.dtype(object)
+    """Return the NumPy type of a column, also for the nullable types of pandas."""
+    dtype = getattr(kind, "numpy_dtype", kind)
+    return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
 
 
 def _numbers(values: Any) -> NDArray[Any]:  # (k,)

@@ -1,4 +1,4 @@
-"""Data sets of HDF5 files."""
+"""Arrays in HDF5 files, which HDF5 calls data sets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from joker.data.sources.arrays import Array, ArraySource, array_source
+from joker.data.sources.arrays import ArraySource, StreamedArray, array_source
 from joker.data.sources.named_arrays import pick
-from joker.data.sources.read_options import Wish
+from joker.data.sources.read_options import ReadOptions
 from joker.errors import InvalidFile, MissingPackage
 
 
 @dataclass(frozen=True, eq=False)
-class Hdf5Array(Array):
-    """A data set of a file."""
+class Hdf5Array(StreamedArray):
+    """An array in an HDF5 file."""
 
     path: Path
     name: str
@@ -30,8 +30,8 @@ class Hdf5Array(Array):
         import h5py
 
         with _opening(self.path), h5py.File(self.path, "r") as file:
-            found = file[self.name]
-            values = found.asstr() if self.dtype.kind == "U" else found
+            dataset = file[self.name]
+            values = dataset.asstr() if self.dtype.kind == "U" else dataset
             for first in range(0, self.shape[0], rows):
                 yield np.asarray(values[first : first + rows], self.dtype)
 
@@ -42,26 +42,26 @@ def _opening(path: Path) -> Iterator[None]:
         yield
     except (OSError, KeyError, UnicodeDecodeError) as error:
         raise InvalidFile(
-            f"{path} must be a sound HDF5 file; reading it failed ({error}). Write or copy it again."
+            f"{path} must be a valid HDF5 file; reading it failed ({error}). Write or copy it again."
         ) from error
 
 
-def open_hdf5(wish: Wish) -> ArraySource:
-    """Open the data sets of an HDF5 file."""
+def open_hdf5(options: ReadOptions) -> ArraySource:
+    """Open the arrays of an HDF5 file."""
     try:
         import h5py
     except ImportError as error:
         raise MissingPackage(
-            f"{wish.name}: HDF5 files need h5py, which is not installed. Run pip install 'joker[hdf5]'."
+            f"{options.name}: HDF5 files need h5py, which is not installed. Run pip install 'joker-kernels[hdf5]'."
         ) from error
     arrays: dict[str, Hdf5Array] = {}
 
-    def note(name: str, item: Any) -> None:
+    def add(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape:
             kind = np.dtype(np.str_) if h5py.check_string_dtype(item.dtype) else item.dtype
-            arrays[name] = Hdf5Array(wish.path, name, item.shape, kind)
+            arrays[name] = Hdf5Array(options.path, name, item.shape, kind)
 
-    with _opening(wish.path), h5py.File(wish.path, "r") as file:
-        file.visititems(note)
-    x, y = pick(wish, {name: array.shape for name, array in arrays.items()})
-    return array_source(wish, arrays[x], None if y is None else arrays[y], y or "y")
+    with _opening(options.path), h5py.File(options.path, "r") as file:
+        file.visititems(add)
+    x, y = pick(options, {name: array.shape for name, array in arrays.items()})
+    return array_source(options, arrays[x], None if y is None else arrays[y], y or "y")

@@ -12,20 +12,20 @@ import torch
 from numpy.typing import NDArray
 
 from joker.data.schema import Schema, unnamed
-from joker.data.sources.arrays import Array, array_source
+from joker.data.sources.arrays import StreamedArray, array_source
 from joker.data.sources.base import Batch, CheckedSource, Source
-from joker.data.sources.column_selection import Name, Table, choose
-from joker.data.sources.dtypes import check_categories, check_dtype, handed_out
+from joker.data.sources.column_selection import Name, TableColumns, select_columns
+from joker.data.sources.dtypes import batch_dtype, check_categories, check_dtype
 from joker.data.sources.frame import frame_source
-from joker.data.sources.read_options import Wish
+from joker.data.sources.read_options import ReadOptions
 from joker.errors import InvalidData
 
-NAME = Path("X")  # what messages call a table that has no file
+TABLE_NAME = Path("X")  # the name in messages of a table without a file
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryArray(Array):
-    """An array, or a tensor on any device."""
+class MemoryArray(StreamedArray):
+    """An array in memory, or a tensor on any device."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,7 +39,7 @@ class MemoryArray(Array):
 
 @dataclass(frozen=True, eq=False)
 class CsrSource(CheckedSource):
-    """Rows of a CSR matrix."""
+    """The rows of a CSR matrix."""
 
     name: str
     schema: Schema
@@ -69,10 +69,9 @@ def as_source(
     Parameters
     ----------
     x : array, tensor, sparse matrix, data frame or Source
-        The inputs. An array of more than two dimensions is flattened row by row. Nothing is copied but
-        the batch that is handed out.
+        The inputs. Rows of several dimensions are flattened. Only one batch is copied at a time.
     y : array, optional
-        The targets. Without it ``target`` may name one of the columns.
+        The targets. Without it, ``target`` may name one of the columns.
     target, columns, categories, schema, dtype
         As for :func:`open_source`.
 
@@ -85,28 +84,28 @@ def as_source(
     if isinstance(x, Source):
         return x
     one_hot, kind = check_categories(categories), check_dtype(dtype)
-    wish = Wish(NAME, target=target, columns=columns, one_hot=one_hot, schema=schema, dtype=kind)
+    options = ReadOptions(TABLE_NAME, target=target, columns=columns, one_hot=one_hot, schema=schema, dtype=kind)
     if hasattr(x, "iloc") and hasattr(x, "columns"):
-        return frame_source(wish, x, None if y is None else _array(y, "y"))
+        return frame_source(options, x, None if y is None else _array(y, "y"))
     if hasattr(x, "tocsr"):
-        return _csr(wish, x.tocsr(), y)
-    return array_source(wish, _array(x, "X"), None if y is None else _array(y, "y"))
+        return _csr(options, x.tocsr(), y)
+    return array_source(options, _array(x, "X"), None if y is None else _array(y, "y"))
 
 
-def _csr(wish: Wish, x: Any, y: Any) -> CsrSource:
-    table = Table(wish.name, unnamed(x.shape[1]), named=False)
-    choice = choose(table, None, wish.columns, wish.schema)
-    if wish.target is not None:
-        raise InvalidData(f"X: the target of a sparse matrix must be an array of its own; got {wish.target!r}. Use y=.")
-    if choice.inputs != tuple(range(x.shape[1])):
-        x = x[:, list(choice.inputs)]
+def _csr(options: ReadOptions, x: Any, y: Any) -> CsrSource:
+    table = TableColumns(options.name, unnamed(x.shape[1]), named=False)
+    selection = select_columns(table, None, options.columns, options.schema)
+    if options.target is not None:
+        raise InvalidData(f"X: the target of a sparse matrix must be a separate array; got {options.target!r}. Use y=.")
+    if selection.inputs != tuple(range(x.shape[1])):
+        x = x[:, list(selection.inputs)]
     targets = None if y is None else _as_numpy(y)
     if targets is not None and len(targets) != x.shape[0]:
         raise InvalidData(
-            f"y must have as many rows as X, {x.shape[0]}; it has {len(targets)}. Check where they are from."
+            f"y must have as many rows as X, {x.shape[0]}; it has {len(targets)}. Check that they belong together."
         )
-    schema = wish.schema or Schema.numbers([table.names[j] for j in choice.inputs], None if y is None else "y")
-    return CsrSource(wish.name, schema, handed_out([x.dtype], wish.dtype), x.shape[0], x, targets)
+    schema = options.schema or Schema.numbers([table.names[j] for j in selection.inputs], None if y is None else "y")
+    return CsrSource(options.name, schema, batch_dtype([x.dtype], options.dtype), x.shape[0], x, targets)
 
 
 def _array(values: Any, name: str) -> MemoryArray:

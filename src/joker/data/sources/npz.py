@@ -1,4 +1,4 @@
-"""Arrays in NumPy's .npz files, streamed out of the archive."""
+"""Arrays in .npz files of NumPy, decompressed as they are read."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 
 from joker.data.sources.arrays import ArraySource, array_source
 from joker.data.sources.named_arrays import pick
-from joker.data.sources.npy import HeadedArray, Header, NpyArray, fill, read_header
-from joker.data.sources.read_options import Wish
+from joker.data.sources.npy import HeadedArray, NpyArray, NpyHeader, fill, read_header
+from joker.data.sources.read_options import ReadOptions
 from joker.errors import InvalidFile
 
 
 @dataclass(frozen=True, eq=False)
 class NpzArray(HeadedArray):
-    """A member of a .npz file."""
+    """An array of a .npz file."""
 
     member: str
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
         with _unzipping(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
-            turned = self.header.fortran and len(self.shape) > 1
-            yield from self._unpacked(file, rows) if turned else self._run(file, rows)
-            file.read(1)  # at its end the checksum is compared
+            fortran = self.header.fortran and len(self.shape) > 1
+            yield from self._unpacked(file, rows) if fortran else self._run(file, rows)
+            file.read(1)  # zipfile compares the checksum at the end of the file
 
     def _run(self, file: Any, rows: int) -> Iterator[NDArray[Any]]:
-        """Read rows that come one after another."""
+        """Yield the rows of an array in C order."""
         n = self.shape[0]
         read_header(file, self.name)
         for first in range(0, n, rows):
@@ -44,11 +44,13 @@ class NpzArray(HeadedArray):
             yield out
 
     def _unpacked(self, file: Any, rows: int) -> Iterator[NDArray[Any]]:
-        """Read rows of an array that is kept column after column, by way of a file that can be read in any order."""
-        with tempfile.NamedTemporaryFile(suffix=".npy") as plain:
-            shutil.copyfileobj(file, plain)
-            plain.flush()
-            yield from NpyArray(Path(plain.name), self.name, self.header).chunks(rows)
+        """Yield the rows of an array in Fortran order, which is unpacked to a temporary file first."""
+        # A folder, because Windows does not open a temporary file a second time.
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "array.npy"
+            with path.open("wb") as unpacked:
+                shutil.copyfileobj(file, unpacked)
+            yield from NpyArray(path, self.name, self.header).chunks(rows)
 
 
 @contextmanager
@@ -57,37 +59,37 @@ def _unzipping(path: Path) -> Iterator[None]:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InvalidFile(
-            f"{path} must be a sound file of numpy.savez; unpacking it failed ({error}). Write or copy it again."
+            f"{path} must be a valid file of numpy.savez; unpacking it failed ({error}). Write or copy it again."
         ) from error
 
 
-def open_npz(wish: Wish) -> ArraySource:
+def open_npz(options: ReadOptions) -> ArraySource:
     """Open the arrays of a .npz file."""
-    members = _members(wish.path)
-    x, y = pick(wish, {name: array.shape for name, array in members.items()})
-    return array_source(wish, members[x], None if y is None else members[y], y or "y")
+    members = _members(options.path)
+    x, y = pick(options, {name: array.shape for name, array in members.items()})
+    return array_source(options, members[x], None if y is None else members[y], y or "y")
 
 
 def _members(path: Path) -> dict[str, NpzArray]:
-    found = {}
+    arrays = {}
     with _unzipping(path), zipfile.ZipFile(path) as archive:
         members = [member for member in archive.namelist() if member.endswith(".npy")]
         if {"indptr.npy", "indices.npy"} <= set(members):
             raise InvalidFile(
                 f"{path} must hold the rows of a table; it is a sparse matrix of SciPy. Load it with "
-                "scipy.sparse.load_npz and pass it on as it is, or write it as LIBSVM text."
+                "scipy.sparse.load_npz and use the matrix, or write it as LIBSVM text."
             )
         for member in members:
             name = member.removesuffix(".npy")
             with archive.open(member) as file:
                 header = _header_or_none(file, f"{path}, array {name!r},")
             if header is not None:
-                found[name] = NpzArray(path, f"{path}, array {name!r},", header, member)
-    return found
+                arrays[name] = NpzArray(path, f"{path}, array {name!r},", header, member)
+    return arrays
 
 
-def _header_or_none(file: Any, name: str) -> Header | None:
-    """Return the head of an array; None where it holds no table, which is no matter unless it is chosen."""
+def _header_or_none(file: Any, name: str) -> NpyHeader | None:
+    """Return the header of an array; None for an array that cannot be a table, which may be in the file unused."""
     try:
         return read_header(file, name)
     except InvalidFile:

@@ -1,4 +1,4 @@
-"""From columns to rows: numbers are cast, a category becomes one 0/1 column for each of its levels."""
+"""Rows from columns; a category becomes one 0/1 column for each of its levels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from joker.data.schema import Column, Schema, listed
 from joker.errors import InvalidData
 
-MOST_LEVELS = 1000
+MAX_LEVELS = 1000
 
 
 def assemble(
     schema: Schema,
-    columns: Sequence[NDArray[Any]],  # of k numbers each, or of the numbers of the levels
+    columns: Sequence[NDArray[Any]],  # (k,) each: numbers, or the level numbers of a category
     dtype: np.dtype[Any],
 ) -> NDArray[Any]:  # (k, width)
     """Return the rows of these columns."""
@@ -32,7 +32,7 @@ def assemble(
 
 
 def refuse_level(source: str, column: Column, value: object, row: int) -> NoReturn:
-    """Raise the error for a level that the training data do not have."""
+    """Raise InvalidData for a level that the training data do not have."""
     raise InvalidData(
         f"{source}: column {column.name!r} must have the levels of the training data, {listed(column.levels or ())}; "
         f"found {value!r} at row {row}. Leave such rows out, or train with that level."
@@ -40,22 +40,22 @@ def refuse_level(source: str, column: Column, value: object, row: int) -> NoRetu
 
 
 class Levels:
-    """The levels of a category, collected as its column goes by."""
+    """The levels of a category, collected batch by batch."""
 
     def __init__(self, name: str, source: str) -> None:
         self.name, self.source = name, source
-        self._found: set[str] = set()
+        self._levels: set[str] = set()
 
     def add(self, levels: Iterable[str]) -> None:
-        """Take note of the levels of more rows."""
-        self._found.update(levels)
-        if len(self._found) > MOST_LEVELS:
+        """Add the levels of more rows."""
+        self._levels.update(levels)
+        if len(self._levels) > MAX_LEVELS:
             raise InvalidData(
-                f"{self.source}: a category may have at most {MOST_LEVELS} levels; column {self.name!r} has more. "
+                f"{self.source}: a category may have at most {MAX_LEVELS} levels; column {self.name!r} has more. "
                 "Leave it out with columns=, or turn it into numbers."
             )
 
     @property
     def column(self) -> Column:
         """The column, its levels in alphabetical order."""
-        return Column(self.name, tuple(sorted(self._found)))
+        return Column(self.name, tuple(sorted(self._levels)))

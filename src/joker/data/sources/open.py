@@ -1,4 +1,4 @@
-"""One door for every kind of file."""
+"""Opening a table on disk, by the kind of its file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from joker.data.sources.libsvm import looks_like_libsvm, open_libsvm
 from joker.data.sources.npy import open_npy
 from joker.data.sources.npz import open_npz
 from joker.data.sources.parquet import FORMATS, open_dataset
-from joker.data.sources.read_options import Wish
+from joker.data.sources.read_options import ReadOptions
 from joker.data.sources.text_files import OPENERS, read_head
 from joker.errors import InvalidFile, MissingFile
 
@@ -41,64 +41,65 @@ def open_source(
     Parameters
     ----------
     path : path
-        Delimited text (.csv, .tsv, .txt, .data) or LIBSVM text (.svm, .libsvm, .svmlight, .txt), perhaps with
-        .gz, .bz2 or .xz after it; .npy, .npz; HDF5 (.h5, .hdf5); Parquet (.parquet, .pq) or Arrow (.arrow,
-        .feather, .ipc), also a folder of such files.
+        Delimited text (.csv, .tsv, .txt, .data) or LIBSVM text (.svm, .libsvm, .svmlight, .txt), also compressed
+        (.gz, .bz2 or .xz); .npy, .npz; HDF5 (.h5, .hdf5); Parquet (.parquet, .pq) or Arrow (.arrow, .feather, .ipc),
+        also a folder of such files.
     target : str or int, optional
-        The column to be predicted: its name, or its number counted from 0 (below 0: from the end). In .npz
-        and HDF5 files also the name of an array; y, Y, target, label and labels are found without it. For a
-        .npy file also the name of a second one beside it.
+        The column to predict: its name, or its number counted from 0, or from the end if negative. In .npz and HDF5
+        files also the name of an array; the names y, Y, target, label and labels are found without it. For a .npy file
+        also the name of a second file in the same folder.
     columns : list of str or int, optional
-        The inputs. By default every column but the target.
+        The inputs. By default all columns except the target.
     header : {"auto", True, False}
-        Whether the first line of delimited text names the columns. ``"auto"`` looks at the first two lines.
+        Whether the first line of delimited text contains the names of the columns. ``"auto"`` decides by the first two
+        lines.
     categories : {"refuse", "one-hot"}
-        What becomes of columns of text: an error, or one 0/1 column for each level, found in a first pass.
+        For columns of text: raise an error, or use one 0/1 column for each level, which are found in a first pass.
     schema : Schema, optional
-        The columns of the training data: exactly these are handed out, and the target if it is there.
+        The columns of the training data. Batches have exactly these columns, and the target if the file has it.
     delimiter : str, optional
-        Between the fields of delimited text. By default a tab, semicolon, bar or comma is found.
+        The delimiter of delimited text. By default it is found: a tab, semicolon, bar or comma.
     inputs : str, optional
-        In .npz and HDF5 files the name of the array of inputs; X, x and data are found without it.
+        The name of the array of inputs in .npz and HDF5 files; the names X, x and data are found without it.
     dtype : {"float32", "float64"}, optional
-        The type of the inputs. By default text gives float32, and binary files keep uint8, int16, float16,
-        float32 and float64 where all inputs share it; anything else becomes float32.
+        The type of the inputs. By default it is float32 for text. Binary files keep uint8, int16, float16, float32 and
+        float64 if all inputs have the same type; all other types become float32.
 
     Returns
     -------
     Source
-        Rows in batches, as often as they are asked for.
+        The table, which can be read several times.
     """
     one_hot, kind = check_categories(categories), check_dtype(dtype)
     place = Path(path)
     if not place.exists():
-        raise MissingFile(f"a file of data must exist; there is no {place}. Check the path.")
-    wish = Wish(place, target, columns, header, one_hot, schema, delimiter, inputs, kind)
+        raise MissingFile(f"a file of data must exist; {place} does not. Check the path.")
+    options = ReadOptions(place, target, columns, header, one_hot, schema, delimiter, inputs, kind)
     try:
-        return _reader(place)(wish)
+        return _reader(place)(options)
     except PermissionError as error:
         raise InvalidFile(
-            f"{place} must be one that you may read; {error.strerror}. Change its permissions."
+            f"{place} must be a file that you may read; {error.strerror}. Change its permissions."
         ) from error
 
 
-Reader = Callable[[Wish], Source]
+Reader = Callable[[ReadOptions], Source]
 
 
-def _text(wish: Wish) -> Source:
-    """Open text whose suffix leaves open which kind it is."""
-    return (open_libsvm if looks_like_libsvm(read_head(wish.path)) else open_csv)(wish)
+def _text(options: ReadOptions) -> Source:
+    """Open text whose suffix does not determine its kind."""
+    return (open_libsvm if looks_like_libsvm(read_head(options.path)) else open_csv)(options)
 
 
-def _npy(wish: Wish) -> ArraySource:
-    """Open an array; the target may be one of its columns or a second file."""
-    x = open_npy(wish.path)
-    if not (isinstance(wish.target, str) and wish.target.endswith(".npy")):
-        return array_source(wish.without("inputs"), x)
-    beside = wish.path.parent / wish.target
+def _npy(options: ReadOptions) -> ArraySource:
+    """Open an array; the target may be one of its columns, or a second file."""
+    x = open_npy(options.path)
+    if not (isinstance(options.target, str) and options.target.endswith(".npy")):
+        return array_source(options.without("inputs"), x)
+    beside = options.path.parent / options.target
     if not beside.exists():
-        raise MissingFile(f"{wish.name}: the file of the target must exist; there is no {beside}. Check the path.")
-    return array_source(replace(wish.without("inputs"), target=None), x, open_npy(beside))
+        raise MissingFile(f"{options.name}: the file of the target must exist; {beside} does not. Check the path.")
+    return array_source(replace(options.without("inputs"), target=None), x, open_npy(beside))
 
 
 READERS: dict[str, Reader] = {
@@ -119,7 +120,7 @@ TEXTS = (open_csv, _text, open_libsvm)
 
 
 def _reader(path: Path) -> Reader:
-    """Return what reads a file of this suffix, or for another one what its first lines show."""
+    """Return the reader for the suffix of a file; LIBSVM text may have any suffix."""
     if path.is_dir():
         return open_dataset
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -131,6 +132,6 @@ def _reader(path: Path) -> Reader:
     if looks_like_libsvm(read_head(path)):
         return open_libsvm
     raise InvalidFile(
-        f"the suffix of a file of data must be one of {', '.join(READERS)}, for text also with {', '.join(OPENERS)} "
-        f"after it; got {path.name!r}. Rename or convert the file."
+        f"the suffix of a file of data must be one of {', '.join(READERS)}, for text also followed by "
+        f"{', '.join(OPENERS)}; got {path.name!r}. Rename or convert the file."
     )

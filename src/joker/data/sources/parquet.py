@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, one or a folder of them, through pyarrow."""
+"""Parquet and Arrow files, or folders of them, read by pyarrow."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import numpy as np
 from joker.data.schema import Column, Schema
 from joker.data.sources.arrow_batches import is_number, is_text, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
-from joker.data.sources.column_selection import Choice, Table, choose
-from joker.data.sources.dtypes import handed_out
-from joker.data.sources.read_options import Wish
+from joker.data.sources.column_selection import ColumnSelection, TableColumns, select_columns
+from joker.data.sources.dtypes import batch_dtype
+from joker.data.sources.read_options import ReadOptions
 from joker.data.sources.validation import refuse_empty
 from joker.errors import InvalidData, InvalidFile
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
-SCANNED = 2**15  # rows decoded at a time, at most
+MAX_DECODED_ROWS = 2**15  # decoded at a time
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetSource(CheckedSource):
-    """Rows of Parquet or Arrow files."""
+    """The rows of Parquet or Arrow files."""
 
     name: str
     schema: Schema
     dtype: np.dtype[Any]
     rows: int | None
     files: tuple[Path, ...]
-    columns: tuple[str, ...]  # of the files: the inputs in order, perhaps the target
+    columns: tuple[str, ...]  # to read: the inputs in order, perhaps the target
 
     def read(self, rows: int) -> Iterator[Batch]:
         return to_batches(scanned(self.files, self.columns, rows), rows, self.schema, self.dtype, self.name)
@@ -45,45 +45,45 @@ def _decoding(name: object) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError) as error:
-        found = str(error).splitlines()[0]
+        message = str(error).splitlines()[0]
         raise InvalidFile(
-            f"{name} must be a sound Parquet or Arrow file; reading it failed ({found}). Write or copy it again."
+            f"{name} must be a valid Parquet or Arrow file; reading it failed ({message}). Write or copy it again."
         ) from error
 
 
-def open_dataset(wish: Wish) -> DatasetSource:
+def open_dataset(options: ReadOptions) -> DatasetSource:
     """Open a Parquet or Arrow file, or a folder of such files."""
-    wish.without("header", "delimiter", "inputs")
-    need_pyarrow(wish.name)
-    files = _files(wish.path)
+    options.without("header", "delimiter", "inputs")
+    need_pyarrow(options.name)
+    files = _files(options.path)
     kinds, count = _heads(files)
-    table = Table(wish.name, tuple(kinds))
-    choice = choose(table, wish.target, wish.columns, wish.schema)
-    if not count or not choice.inputs:
-        refuse_empty(wish.name, f"it has {count} rows and {len(choice.inputs)} inputs")
-    types = {name: kinds[name] for name in (table.names[j] for j in choice.inputs)}
-    schema = _schema(wish, table, choice, kinds) if wish.schema is None else wish.schema
-    _check_kinds(wish.name, schema, list(types.values()))
-    if choice.target is not None:
-        _check_target(wish.name, table.names[choice.target], kinds[table.names[choice.target]])
-    if wish.schema is None and not schema.is_numeric:
+    table = TableColumns(options.name, tuple(kinds))
+    selection = select_columns(table, options.target, options.columns, options.schema)
+    if not count or not selection.inputs:
+        refuse_empty(options.name, f"it has {count} rows and {len(selection.inputs)} inputs")
+    types = {name: kinds[name] for name in (table.names[j] for j in selection.inputs)}
+    schema = _schema(options, table, selection, kinds) if options.schema is None else options.schema
+    _check_kinds(options.name, schema, list(types.values()))
+    if selection.target is not None:
+        _check_target(options.name, table.names[selection.target], kinds[table.names[selection.target]])
+    if options.schema is None and not schema.is_numeric:
         text = [column.name for column in schema.inputs if column.levels is not None]
-        schema = with_levels(schema, text, scanned(files, text, SCANNED), wish.name)
+        schema = with_levels(schema, text, scanned(files, text, MAX_DECODED_ROWS), options.name)
     numbers = [kind for kind, column in zip(types.values(), schema.inputs, strict=True) if column.levels is None]
-    dtype = handed_out(map(_numpy, numbers), wish.dtype)
-    names = (*types, *([] if choice.target is None else [table.names[choice.target]]))
-    return DatasetSource(wish.name, schema, dtype, count, files, names)
+    dtype = batch_dtype(map(_numpy, numbers), options.dtype)
+    names = (*types, *([] if selection.target is None else [table.names[selection.target]]))
+    return DatasetSource(options.name, schema, dtype, count, files, names)
 
 
 def scanned(files: Sequence[Path], columns: Sequence[str], rows: int) -> Iterator[Any]:
-    """Return record batches of some columns, file after file."""
+    """Yield record batches of some columns, file by file."""
     for path in files:
         with _decoding(path):
-            yield from SCANS[FORMATS[path.suffix.lower()]](path, list(columns), min(rows, SCANNED))
+            yield from SCANS[FORMATS[path.suffix.lower()]](path, list(columns), min(rows, MAX_DECODED_ROWS))
 
 
 def _scan_parquet(path: Path, columns: list[str], rows: int) -> Iterator[Any]:
-    """Decode pages as they are needed: a row group may be larger than memory."""
+    """Yield record batches; pages are decoded one by one, as a row group may be larger than memory."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False) as file:
@@ -101,7 +101,7 @@ def _scan_ipc(path: Path, columns: list[str], rows: int) -> Iterator[Any]:
 
 
 def _ipc_reader(raw: Any, columns: list[str]) -> Any:
-    """Open a file of record batches so that nothing but these columns is read from it."""
+    """Open an Arrow file so that only these columns are read."""
     from pyarrow import ipc
 
     names = ipc.open_file(raw).schema.names
@@ -112,7 +112,7 @@ SCANS = {"parquet": _scan_parquet, "ipc": _scan_ipc}
 
 
 def _files(path: Path) -> tuple[Path, ...]:
-    """Return the files of a folder in order of their names, or the one file."""
+    """Return the files of a folder sorted by name, or the one file."""
     if not path.is_dir():
         return (path,)
     visible = [file for file in sorted(path.rglob("*")) if file.is_file() and not file.name.startswith((".", "_"))]
@@ -120,14 +120,14 @@ def _files(path: Path) -> tuple[Path, ...]:
     if len({FORMATS.get(kind) for kind in kinds}) != 1 or not kinds <= FORMATS.keys():
         found = ", ".join(sorted(kind or "no suffix" for kind in kinds)) or "no files"
         raise InvalidFile(
-            f"{path}: a folder of data must hold Parquet files or Arrow files and nothing else; found {found}. "
-            "Move the others away, or name one file."
+            f"{path}: a folder of data must contain only Parquet files or only Arrow files; found {found}. "
+            "Remove the others, or name one file."
         )
     return tuple(visible)
 
 
 def _heads(files: Sequence[Path]) -> tuple[dict[str, Any], int]:
-    """Return the types of the columns, the same in every file, and the number of rows."""
+    """Return the types of the columns, which must be the same in all files, and the number of rows."""
     first, count = None, 0
     for path in files:
         with _decoding(path):
@@ -135,10 +135,10 @@ def _heads(files: Sequence[Path]) -> tuple[dict[str, Any], int]:
         first = first or schema
         missing = set(first.names) ^ set(schema.names)
         if missing or any(schema.field(name).type != first.field(name).type for name in first.names):
-            odd = missing or {name for name in first.names if schema.field(name).type != first.field(name).type}
+            other = missing or {name for name in first.names if schema.field(name).type != first.field(name).type}
             raise InvalidData(
-                f"{path}: all files of a folder must have the same columns and types; {sorted(odd)[0]!r} is not as in "
-                f"{files[0].name}. Write the files again, alike."
+                f"{path}: all files of a folder must have the same columns and types; {sorted(other)[0]!r} differs "
+                f"from {files[0].name}. Write the files again with the same columns."
             )
         count += rows
     assert first is not None
@@ -153,7 +153,7 @@ def _head_of_parquet(path: Path) -> tuple[Any, int]:
 
 
 def _head_of_ipc(path: Path) -> tuple[Any, int]:
-    """Return the columns and the number of rows, for which one column is gone through."""
+    """Return the columns and the number of rows, which is counted by reading one column."""
     import pyarrow
     from pyarrow import ipc
 
@@ -166,19 +166,19 @@ def _head_of_ipc(path: Path) -> tuple[Any, int]:
 HEADS = {"parquet": _head_of_parquet, "ipc": _head_of_ipc}
 
 
-def _schema(wish: Wish, table: Table, choice: Choice, kinds: dict[str, Any]) -> Schema:
-    """Return the schema of these columns; levels are to be collected where they are ()."""
-    names = [table.names[j] for j in choice.inputs]
-    inputs = tuple(Column(name, () if wish.one_hot and is_text(kinds[name]) else None) for name in names)
-    target = None if choice.target is None else table.names[choice.target]
+def _schema(options: ReadOptions, table: TableColumns, selection: ColumnSelection, kinds: dict[str, Any]) -> Schema:
+    """Return the schema of these columns; empty levels are collected later."""
+    names = [table.names[j] for j in selection.inputs]
+    inputs = tuple(Column(name, () if options.one_hot and is_text(kinds[name]) else None) for name in names)
+    target = None if selection.target is None else table.names[selection.target]
     return Schema(inputs, target, target is not None and not is_number(kinds[target]))
 
 
 def _check_kinds(source: str, schema: Schema, kinds: Sequence[Any]) -> None:
-    """Refuse types that are neither numbers nor, where they may be, categories."""
+    """Raise InvalidData for columns that are neither numbers nor categories of the schema."""
     for column, kind in zip(schema.inputs, kinds, strict=True):
         if not (is_number(kind) if column.levels is None else is_text(kind) or is_number(kind)):
-            remedy = 'Use categories="one-hot", or choose' if is_text(kind) else "Turn it into numbers, or choose"
+            remedy = 'Use categories="one-hot", or choose' if is_text(kind) else "Convert it to numbers, or choose"
             found = f"column {column.name!r} has type {kind}"
             raise InvalidData(f"{source}: inputs must be numbers; {found}. {remedy} others with columns=.")
 
@@ -186,7 +186,7 @@ def _check_kinds(source: str, schema: Schema, kinds: Sequence[Any]) -> None:
 def _check_target(source: str, name: str, kind: Any) -> None:
     if not (is_number(kind) or is_text(kind)):
         raise InvalidData(
-            f"{source}: a target must be numbers or text; column {name!r} has type {kind}. Turn it into numbers."
+            f"{source}: a target must be numbers or text; column {name!r} has type {kind}. Convert it to numbers."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a user asks of a table."""
+"""The options with which a table is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from joker.errors import InvalidParameter
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A path and the options that say how it is read."""
+class ReadOptions:
+    """A path and the options with which it is read, as :func:`joker.data.open_source` has them."""
 
     path: Path
     target: Name | None = None
@@ -30,16 +30,16 @@ class Wish:
 
     @property
     def name(self) -> str:
-        """What messages call the file."""
+        """The name of the file in messages."""
         return str(self.path)
 
-    def without(self, *options: str) -> Wish:
-        """Refuse options that mean nothing for this kind of file."""
-        usual = Wish(self.path)
+    def without(self, *options: str) -> ReadOptions:
+        """Raise InvalidParameter for options that have no meaning for this kind of file; return the options."""
+        defaults = ReadOptions(self.path)
         for option in options:
-            if (value := getattr(self, option)) != getattr(usual, option):
+            if (value := getattr(self, option)) != getattr(defaults, option):
                 raise InvalidParameter(
-                    f"{self.path}: {option} must not be given for this kind of file, where it means nothing; got "
+                    f"{self.path}: {option} must not be given for this kind of file, where it has no meaning; got "
                     f"{value!r}. Leave it out."
                 )
         return self

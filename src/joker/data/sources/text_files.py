@@ -1,4 +1,4 @@
-"""Text files: decompressed as they are read, with their delimiter and header found in the first lines."""
+"""Text files: decompression, and the delimiter and the header, which are found in the first lines."""
 
 from __future__ import annotations
 
@@ -18,58 +18,58 @@ from joker.data.schema import unnamed
 from joker.data.sources.validation import refuse_empty
 from joker.errors import InvalidFile, InvalidParameter
 
-HEAD = 2**20  # bytes that decide on delimiter, header and kinds of columns
-BLOCK = 2**20  # bytes of whole rows that are parsed at a time
-LONGEST = 2**26  # bytes of a row, beyond which something is wrong
-MARK = b"\xef\xbb\xbf"  # with which some programs begin a file in UTF-8
+HEAD_BYTES = 2**20  # from which delimiter, header and kinds of columns are found
+TEXT_BLOCK_BYTES = 2**20  # of complete rows that are parsed at a time
+MAX_ROW_BYTES = 2**26  # a longer row is an error, for example a quotation mark that is never closed
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-DELIMITERS = ("\t", ";", "|", ",")  # the first that splits the lines into equally many fields
+DELIMITERS = ("\t", ";", "|", ",")  # in this order: the first that splits the lines into equally many fields
 
 
 def open_text(path: Path) -> IO[bytes]:
-    """Open a file for reading, decompressed."""
+    """Open a file for reading and decompress it."""
     file: IO[bytes] = OPENERS.get(path.suffix.lower(), open)(path, "rb")
     return file
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what decompression fails with into a sentence."""
+    """Raise InvalidFile for errors of decompression."""
     try:
         yield
     except EOFError as error:
-        raise InvalidFile(f"{path} must be whole; its compressed data end early. Write or copy it again.") from error
+        raise InvalidFile(f"{path} must be complete; its compressed data end early. Write or copy it again.") from error
     except (OSError, zlib.error, lzma.LZMAError) as error:
-        if getattr(error, "errno", None) is not None:  # of the operating system: no fault of the contents
+        if getattr(error, "errno", None) is not None:  # an error of the operating system
             raise
         raise InvalidFile(
-            f"{path} must be a sound compressed file; decompressing it failed ({error}). Write or copy it again."
+            f"{path} must be a valid compressed file; decompressing it failed ({error}). Write or copy it again."
         ) from error
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first lines, whole."""
+    """Return the first complete lines."""
     with reading(path), open_text(path) as file:
-        head = file.read(HEAD)
-        head += file.readline(HEAD)
-    if not head.removeprefix(MARK).strip():
+        head = file.read(HEAD_BYTES)
+        head += file.readline(HEAD_BYTES)
+    if not head.removeprefix(BYTE_ORDER_MARK).strip():
         refuse_empty(str(path), "the file is empty")
     return head
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How the columns of a text file are laid out."""
+class TextFormat:
+    """The columns of a text file, and how its rows are delimited."""
 
     names: tuple[str, ...]
-    named: bool  # by a header
+    named: bool  # whether the file has a header
     delimiter: str
     offset: int  # bytes before the first row
-    newline: bytes  # with which a line ends
+    newline: bytes  # the end of a line
 
 
-def find_layout(path: Path, head: bytes, header: bool | str, delimiter: str | None) -> Layout:
-    """Find delimiter and header in the first lines, where the user does not name them."""
+def detect_format(path: Path, head: bytes, header: bool | str, delimiter: str | None) -> TextFormat:
+    """Return the format of a text file; delimiter and header are found in its first lines unless they are given."""
     if header not in (True, False, "auto"):
         raise InvalidParameter(f"header must be True, False or 'auto'; got {header!r}. Use 'auto'.")
     text = _decode(path, head)
@@ -82,32 +82,32 @@ def find_layout(path: Path, head: bytes, header: bool | str, delimiter: str | No
         refuse_empty(str(path), "the file has a header and no rows")
     names = tuple(name.strip() or f"x{j}" for j, name in enumerate(first)) if named else unnamed(len(first))
     before = list(StringIO(text, newline=""))[:lines] if named else []
-    offset = len(head) - len(head.removeprefix(MARK)) + len("".join(before).encode())
-    return Layout(names, named, delimiter, offset, b"\n" if b"\n" in head else b"\r")
+    offset = len(head) - len(head.removeprefix(BYTE_ORDER_MARK)) + len("".join(before).encode())
+    return TextFormat(names, named, delimiter, offset, b"\n" if b"\n" in head else b"\r")
 
 
-def blocks(path: Path, layout: Layout) -> Iterator[bytes]:
-    """Return whole rows, about BLOCK bytes at a time; a line that ends within quotation marks ends no row."""
+def blocks(path: Path, text_format: TextFormat) -> Iterator[bytes]:
+    """Yield complete rows, about TEXT_BLOCK_BYTES at a time; a line break inside quotation marks does not end a row."""
     with reading(path), open_text(path) as file:
-        file.read(layout.offset)
+        file.read(text_format.offset)
         rest = b""
-        while fresh := file.read(BLOCK):
+        while fresh := file.read(TEXT_BLOCK_BYTES):
             rest += fresh
-            end = _last_row(rest, layout.newline)
+            end = _last_row(rest, text_format.newline)
             if rest[:end].strip():
                 yield rest[:end]
             rest = rest[end:]
-            if len(rest) > LONGEST:
+            if len(rest) > MAX_ROW_BYTES:
                 raise InvalidFile(
-                    f"{path}: a row must be shorter than {LONGEST} bytes; one is longer, or a quotation mark is never "
-                    "closed. Check the file."
+                    f"{path}: a row must be shorter than {MAX_ROW_BYTES} bytes; one is longer, or a quotation mark is "
+                    "never closed. Check the file."
                 )
         if rest.strip():
             yield rest
 
 
 def _last_row(text: bytes, newline: bytes) -> int:
-    """Return where the last whole row ends: at the last line before which all quotation marks are closed."""
+    """Return the end of the last complete row: the last line break outside quotation marks."""
     end = text.rfind(newline) + 1
     open_marks = text.count(b'"', 0, end) % 2
     while end and open_marks:
@@ -119,10 +119,10 @@ def _last_row(text: bytes, newline: bytes) -> int:
 
 def _decode(path: Path, head: bytes) -> str:
     try:
-        return head.removeprefix(MARK).decode("utf-8")
+        return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.end >= len(head) - 4:  # a letter that the end of the head cuts in two
-            return head.removeprefix(MARK).decode("utf-8", "ignore")
+        if error.end >= len(head) - 4:  # a character that is cut at the end of the head
+            return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore")
         raise InvalidFile(f"{path} must be text in UTF-8; {error}. Save it in that encoding.") from error
 
 
@@ -135,15 +135,15 @@ def _delimiter(path: Path, text: str) -> str:
 
 
 def _parsed(text: str, delimiter: str, most: int = 2) -> list[tuple[list[str], int]]:
-    """Return the first records that are not blank, and how many lines end with each."""
+    """Return the first records that are not blank, each with the number of lines up to its end."""
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
-    found: list[tuple[list[str], int]] = []
+    records: list[tuple[list[str], int]] = []
     for fields in reader:
         if fields:
-            found.append((fields, reader.line_num))
-        if len(found) == most:
+            records.append((fields, reader.line_num))
+        if len(records) == most:
             break
-    return found
+    return records
 
 
 def _records(path: Path, text: str, delimiter: str) -> list[tuple[list[str], int]]:
@@ -156,14 +156,14 @@ def _records(path: Path, text: str, delimiter: str) -> list[tuple[list[str], int
 
 
 def _is_header(first: list[str], second: list[str]) -> bool:
-    """Whether the first record names columns: text above a number, or nothing but text."""
+    """Return whether the first record has the names of columns: text above a number, or distinct texts only."""
     if any(not reads_as_number(above) and reads_as_number(below) for above, below in zip(first, second, strict=False)):
         return True
     return not any(reads_as_number(field) for field in first) and len(set(first)) == len(first)
 
 
 def reads_as_number(text: str | None) -> bool:
-    """Whether text reads as a number, or there is none."""
+    """Return whether text reads as a number or is empty."""
     try:
         float(text or "nan")
     except ValueError:

@@ -1,4 +1,4 @@
-"""The sentences for values, rows and columns that cannot be used."""
+"""Errors for values, rows and columns of tables that cannot be used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_values(
     schema: Schema,
     source: str,
 ) -> None:
-    """Refuse NaN and infinite values, naming the first by its row and column."""
+    """Raise InvalidData for the first NaN or infinite value, with its row and column."""
     values = x if isinstance(x, np.ndarray) else x.data
     if not _finite(values):
         row, column, value = _first_of(x)
@@ -29,7 +29,7 @@ def check_values(
 
 
 def refuse_value(source: str, value: object, row: int, column: str) -> NoReturn:
-    """Raise the error for a value that is not finite."""
+    """Raise InvalidData for a value that is not finite."""
     raise InvalidData(
         f"{source}: values must be finite; found {value} at row {row}, column {column!r}. Leave such rows out, or "
         "replace such values, for example by the median of the column."
@@ -37,23 +37,23 @@ def refuse_value(source: str, value: object, row: int, column: str) -> NoReturn:
 
 
 def refuse_missing(source: str, row: int, column: str) -> NoReturn:
-    """Raise the error for a value that is not there."""
+    """Raise InvalidData for a missing value."""
     raise InvalidData(
-        f"{source}: no value may be missing; one is at row {row}, column {column!r}. Leave such rows out, or fill the "
-        "gaps, for example with the median of the column."
+        f"{source}: no value may be missing; one is at row {row}, column {column!r}. Leave such rows out, or fill in "
+        "values, for example the median of the column."
     )
 
 
 def refuse_text(source: str, value: object, row: int, column: str) -> NoReturn:
-    """Raise the error for text in a column of numbers."""
+    """Raise InvalidData for text in a column of numbers."""
     raise InvalidData(
         f"{source}: inputs must be numbers; found {value!r} at row {row}, column {column!r}. Use "
-        'categories="one-hot" where a whole column is text, choose others with columns=, or correct the value.'
+        'categories="one-hot" if the whole column is text, choose others with columns=, or correct the value.'
     )
 
 
 def refuse_empty(source: str, found: str) -> NoReturn:
-    """Raise the error for a table without rows or columns."""
+    """Raise InvalidData for a table without rows or columns."""
     raise InvalidData(f"{source}: a table must have at least one row and one input; {found}. Add data.")
 
 
@@ -62,7 +62,7 @@ def _finite(values: NDArray[Any]) -> bool:
 
 
 def _first_of(x: Any) -> tuple[int, int, object]:
-    """Return row, column and value of the first entry that is not finite."""
+    """Return the row, the column and the value of the first entry that is not finite."""
     if isinstance(x, np.ndarray):
         row, column = np.argwhere(~np.isfinite(x))[0]
         return int(row), int(column), x[row, column]

@@ -1,4 +1,4 @@
-"""Row stores: a table in one file, in random order, trained on from the disk."""
+"""Row stores: a table in one file, in random order, from which models are trained without loading it."""
 
 from joker.data.store.convert import convert
 from joker.data.store.rows import StoreRows

@@ -1,8 +1,8 @@
 """A uniformly random order of records that do not fit in memory.
 
-Every record comes with a random key of 64 bits, and the order is that of the keys. They are dealt into buckets by
-their leading bits; a bucket that fits in memory is sorted there, and one that does not is dealt again by the next
-bits. So the order depends on the keys alone, not on the memory.
+Every record has a random key of 64 bits, and the order is that of the keys. Records are distributed to buckets by the
+first bits of their keys. A bucket that fits in memory is sorted there; a larger one is distributed again by the next
+bits. So the order depends on the keys only, not on the memory.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from numpy.typing import NDArray
 
 from joker.data.store.positional_file import as_bytes
 
-BITS = 6  # of the key, for 64 buckets: so many files are open to nobody's harm
-PIECE = 2**20  # bytes of sorted records that are handed out in one go
+BITS = 6  # of the key at each level, for 64 buckets and at most 64 files
+PIECE_BYTES = 2**20  # of records that are read or returned at a time
 KEY_BITS = 64
 
 
 class Buckets:
-    """Records that are put in anyhow and come out in the order of their field ``key``.
+    """Records that are added in any order and returned in the order of their field ``key``.
 
     Parameters
     ----------
     folder : Path
-        Where to write what does not fit in memory; what is written is removed as it is read.
+        For the files of records that do not fit in memory; a file is removed when it has been read.
     memory : int
-        Bytes of records to hold, at most.
+        The largest number of bytes of records in memory.
     """
 
     def __init__(self, folder: Path, memory: int, level: int = 0, name: str = "bucket") -> None:
         self.folder, self.memory, self.level, self.name = folder, memory, level, name
         self.held: list[list[NDArray[Any]]] = [[] for _ in range(2**BITS)]
-        self.bytes = 0  # held
+        self.bytes = 0  # of the records in memory
 
     def put(self, records: NDArray[Any]) -> None:
-        """Take in some records."""
+        """Add records."""
         shift = KEY_BITS - BITS * (self.level + 1)
         which = (records["key"] >> np.uint64(shift)) & np.uint64(2**BITS - 1)
         order = np.argsort(which, kind="stable")
-        dealt = records[order]
+        ordered = records[order]
         ends = np.searchsorted(which[order], np.arange(2**BITS), side="right")
         for bucket, (start, stop) in enumerate(zip([0, *ends], ends, strict=False)):
             if stop > start:
-                self.held[bucket].append(dealt[start:stop])
-        self.bytes += dealt.nbytes
+                self.held[bucket].append(ordered[start:stop])
+        self.bytes += ordered.nbytes
         if self.bytes > self.memory:
             self._write()
 
     def sorted(self) -> Iterator[NDArray[Any]]:
-        """Return all records in order, a few at a time, and forget them."""
+        """Yield all records in order, about PIECE_BYTES at a time, and remove them."""
         if any(self._path(bucket).exists() for bucket in range(2**BITS)):
             self._write()
         for bucket, held in enumerate(self.held):
@@ -64,14 +64,14 @@ class Buckets:
                 path.unlink()
                 yield from _sorted([records])
             else:
-                yield from self._dealt_again(path)
+                yield from self._next_level(path)
             held.clear()
 
-    def _dealt_again(self, path: Path) -> Iterator[NDArray[Any]]:
+    def _next_level(self, path: Path) -> Iterator[NDArray[Any]]:
         deeper = Buckets(self.folder, self.memory, self.level + 1, path.name)
-        few = max(1, PIECE // self.dtype.itemsize)
+        step = max(1, PIECE_BYTES // self.dtype.itemsize)
         with path.open("rb") as file:
-            while len(records := np.fromfile(file, self.dtype, few)):
+            while len(records := np.fromfile(file, self.dtype, step)):
                 deeper.put(records)
         path.unlink()
         return deeper.sorted()
@@ -96,6 +96,6 @@ def _sorted(held: list[NDArray[Any]]) -> Iterator[NDArray[Any]]:
     records = np.concatenate(held) if len(held) > 1 else held[0]
     held.clear()
     order = np.argsort(records["key"], kind="stable")
-    few = max(1, PIECE // records.dtype.itemsize)
-    for start in range(0, len(order), few):
-        yield records[order[start : start + few]]
+    step = max(1, PIECE_BYTES // records.dtype.itemsize)
+    for start in range(0, len(order), step):
+        yield records[order[start : start + step]]

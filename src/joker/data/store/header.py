@@ -1,8 +1,9 @@
-"""What a row store says of itself: a JSON document in front of the rows, with a checksum of its own.
+"""The header of a row store: a JSON document in front of the rows, with a checksum.
 
-A file begins with 64 bytes: the magic, the version of the format, the length of the document and its SHA-256. The
-document follows, then at multiples of 4,096 bytes the inputs, row after row, and the targets. Magic, version and the
-place of the checksum are the same in all versions, so that any joker can tell a damaged file from a newer one.
+A file starts with 64 bytes: a magic number, the version of the format, the length of the document and its SHA-256. The
+document follows, then the inputs, row by row, and the targets, each at a multiple of 4,096 bytes. Magic number, version
+and the place of the checksum are the same in all versions. So every joker can distinguish a damaged file from a file of
+a newer version.
 """
 
 from __future__ import annotations
@@ -20,39 +21,43 @@ from joker.data.schema import Schema
 from joker.errors import InvalidFile, JokerError
 
 MAGIC = b"joker\x00rs"
-VERSION = 1  # raised when a reader that does not know of the change would read something else
+STORE_VERSION = 1  # of the format; raised when an older reader would read other values
 PREAMBLE = struct.Struct("<8sQQ32s8x")
-ALIGNED = 4096  # bytes: a page
-CHUNK = 2**24  # bytes that one checksum is of
-MOST_DOCUMENT = 2**28  # bytes
-UNSEALED = "0" * 64
-STORED = tuple(np.dtype(kind) for kind in ("u1", "<i2", "<f2", "<f4", "<f8"))  # types of inputs
-TARGETS = tuple(np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<f4", "<f8"))  # classes by number, or numbers
-DAMAGED = "Copy the file again from where it came, or convert the data again."
-SENSELESS = (JokerError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+ALIGNMENT_BYTES = 4096  # of sections: the size of a page
+CHECKSUM_BYTES = 2**24  # for each of which there is a checksum
+MAX_DOCUMENT_BYTES = 2**28
+NO_CHECKSUM = "0" * 64  # takes the place of a checksum that is not known yet
+EXAMPLE = "train.rows"  # a file name, for messages
+INPUT_TYPES = tuple(np.dtype(kind) for kind in ("u1", "<i2", "<f2", "<f4", "<f8"))  # of inputs
+TARGET_TYPES = tuple(
+    np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<f4", "<f8")
+)  # of targets: numbers of classes, or numbers
+REMEDY = "Copy the file again from its source, or convert the data again."
+# Errors that a document with wrong contents may lead to.
+MALFORMED_DOCUMENT = (JokerError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A matrix in the file, row after row."""
+    """A matrix in the file, stored row by row."""
 
-    offset: int  # bytes from the beginning of the file
+    offset: int  # bytes from the start of the file
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     checksums: tuple[str, ...]
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """The bytes of a row."""
         return self.shape[1] * self.dtype.itemsize
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The offset of its end."""
         return self.offset + self.shape[0] * self.row_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the fields as JSON can represent them."""
         return {
             "offset": self.offset,
             "shape": list(self.shape),
@@ -62,36 +67,36 @@ class Section:
 
     @classmethod
     def from_json(cls, document: dict[str, Any], kinds: tuple[np.dtype[Any], ...]) -> Section:
-        """Return the section that ``to_json`` described, if it makes sense."""
+        """Return the section from the result of ``to_json``; raise InvalidFile for values that are not possible."""
         n, width = (int(length) for length in document["shape"])
-        found = cls(int(document["offset"]), (n, width), np.dtype(document["dtype"]), tuple(document["sha256"]))
-        sound = found.dtype in kinds and min(n, width, found.offset) > 0 and document["dtype"] == found.dtype.str
-        if not sound or len(found.checksums) != chunks(n * found.row_bytes):
-            raise InvalidFile(f"a section is not what it should be: {document['shape']}, {document['dtype']}")
-        return found
+        section = cls(int(document["offset"]), (n, width), np.dtype(document["dtype"]), tuple(document["sha256"]))
+        valid = section.dtype in kinds and min(n, width, section.offset) > 0 and document["dtype"] == section.dtype.str
+        if not valid or len(section.checksums) != checksum_count(n * section.row_bytes):
+            raise InvalidFile(f"a section has impossible values: {document['shape']}, {document['dtype']}")
+        return section
 
 
-def chunks(size: int) -> int:
-    """How many checksums so many bytes have."""
-    return -(-size // CHUNK)
+def checksum_count(size: int) -> int:
+    """Return the number of checksums of ``size`` bytes."""
+    return -(-size // CHECKSUM_BYTES)
 
 
 def empty_section(offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> Section:
-    """A section that begins at the next page, and whose checksums are not known yet."""
+    """Return a section that starts at the next multiple of ALIGNMENT_BYTES, without checksums."""
     size = shape[0] * shape[1] * dtype.itemsize
-    return Section(-(-offset // ALIGNED) * ALIGNED, shape, dtype, (UNSEALED,) * chunks(size))
+    return Section(-(-offset // ALIGNMENT_BYTES) * ALIGNMENT_BYTES, shape, dtype, (NO_CHECKSUM,) * checksum_count(size))
 
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """What is known of a store beside its rows."""
+    """The contents of a store except its rows."""
 
     schema: Schema
     x: Section  # (n, d)
     y: Section | None  # (n, t): numbers, or one column with the number of the class
     task: str | None  # "classification" or "regression"
     classes: NDArray[Any] | None  # sorted
-    figures: dict[str, list[float]]  # of each input: mean, deviation, low, high; of each class: its rows
+    statistics: dict[str, list[float]]  # mean, deviation, low and high of each input; the number of rows of each class
     seed: int
     source: str
     version: str  # of the joker that wrote it
@@ -102,7 +107,7 @@ class Header:
         return (self.y or self.x).end
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the fields as JSON can represent them."""
         classes = None if self.classes is None else {"kind": self.classes.dtype.kind, "values": self.classes.tolist()}
         return {
             "written_by": {"joker": self.version},
@@ -112,25 +117,25 @@ class Header:
             "seed": self.seed,
             "schema": self.schema.to_json(),
             "classes": classes,
-            "figures": self.figures,
-            "chunk": CHUNK,
+            "figures": self.statistics,
+            "chunk": CHECKSUM_BYTES,
             "x": self.x.to_json(),
             "y": None if self.y is None else self.y.to_json(),
         }
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Header:
-        """Return the header that ``to_json`` described, if it makes sense."""
-        x = Section.from_json(document["x"], STORED)
-        y = None if document["y"] is None else Section.from_json(document["y"], TARGETS)
+        """Return the header from the result of ``to_json``; raise an error if its parts do not match."""
+        x = Section.from_json(document["x"], INPUT_TYPES)
+        y = None if document["y"] is None else Section.from_json(document["y"], TARGET_TYPES)
         classes = None if document["classes"] is None else _classes(**document["classes"])
-        figures = {str(name): [float(v) for v in values] for name, values in document["figures"].items()}
-        found = cls(
-            Schema.from_json(document["schema"]), x, y, document["task"], classes, figures,
+        statistics = {str(name): [float(v) for v in values] for name, values in document["figures"].items()}
+        header = cls(
+            Schema.from_json(document["schema"]), x, y, document["task"], classes, statistics,
             int(document["seed"]), str(document["source"]), str(document["written_by"]["joker"]),
         )  # fmt: skip
-        _check(found, document["chunk"])
-        return found
+        _check(header, document["chunk"])
+        return header
 
 
 def _classes(kind: str, values: list[Any]) -> NDArray[Any]:
@@ -138,45 +143,46 @@ def _classes(kind: str, values: list[Any]) -> NDArray[Any]:
 
 
 def _check(header: Header, chunk: object) -> None:
-    """Refuse parts that do not fit one another."""
+    """Raise InvalidFile if the parts of a header do not match."""
     n, width = header.x.shape
-    columns = [header.figures[name] for name in ("mean", "deviation", "low", "high")]
-    if chunk != CHUNK or header.schema.width != width or any(len(values) != width for values in columns):
-        raise InvalidFile(f"there must be a name and figures for each of {width} inputs")
+    columns = [header.statistics[name] for name in ("mean", "deviation", "low", "high")]
+    if chunk != CHECKSUM_BYTES or header.schema.width != width or any(len(values) != width for values in columns):
+        raise InvalidFile(f"there must be a name and statistics for each of {width} inputs")
     if header.y is None:
         return
     if header.y.shape[0] != n or header.y.offset < header.x.end:
         raise InvalidFile(f"there must be a target for each of {n} rows")
     if (header.task == "classification") != (header.classes is not None):
-        raise InvalidFile("there must be classes where the task is classification, and nowhere else")
+        raise InvalidFile("there must be classes if and only if the task is classification")
 
 
 def pack(header: Header) -> bytes:
-    """Return the bytes in front of the rows; their number does not depend on the checksums."""
+    """Return the bytes of the preamble and the document; their number does not depend on the checksums."""
     text = json.dumps(header.to_json(), ensure_ascii=False, allow_nan=False).encode()
-    return PREAMBLE.pack(MAGIC, VERSION, len(text), hashlib.sha256(text).digest()) + text
+    return PREAMBLE.pack(MAGIC, STORE_VERSION, len(text), hashlib.sha256(text).digest()) + text
 
 
 def document_length(preamble: bytes, path: object) -> int:
-    """The length of the document after these first bytes of a file, if it is a store that can be read."""
+    """Return the length of the document from the first bytes of a file; raise InvalidFile if it is not a store."""
     if len(preamble) < PREAMBLE.size or not preamble.startswith(MAGIC):
-        raise InvalidFile(f"path must name a row store; {path} is none. Make one with joker.data.convert.")
+        raise InvalidFile(f"path must name a row store; {path} is not one. Make one with joker.data.convert.")
     _, version, length, _ = PREAMBLE.unpack(preamble)
-    if version > VERSION:
+    if version > STORE_VERSION:
         raise InvalidFile(
-            f"{path} was written by a newer joker (format {version}); this one reads up to {VERSION}. Upgrade joker."
+            f"{path} was written by a newer joker (format {version}); this joker reads formats up to {STORE_VERSION}. "
+            "Upgrade joker."
         )
-    if length > MOST_DOCUMENT:
-        raise InvalidFile(f"the header of {path} must be as written, and is damaged. {DAMAGED}")
+    if length > MAX_DOCUMENT_BYTES:
+        raise InvalidFile(f"the header of {path} must be shorter; it is damaged. {REMEDY}")
     return int(length)
 
 
 def unpack(preamble: bytes, text: bytes, path: object) -> Header:
-    """Return the header of a file, once it is known that none of its bytes has changed."""
+    """Return the header of a file if none of its bytes has changed."""
     checksum: bytes = PREAMBLE.unpack(preamble)[3]
     if hashlib.sha256(text).digest() != checksum:
-        raise InvalidFile(f"the header of {path} must match its checksum, and does not: it is damaged. {DAMAGED}")
+        raise InvalidFile(f"the header of {path} must match its checksum; it does not, the file is damaged. {REMEDY}")
     try:
         return Header.from_json(json.loads(text))
-    except SENSELESS as error:
-        raise InvalidFile(f"{path} must describe rows that can be read, and does not: {error}. {DAMAGED}") from error
+    except MALFORMED_DOCUMENT as error:
+        raise InvalidFile(f"{path} must describe rows that can be read; it does not: {error}. {REMEDY}") from error

@@ -1,6 +1,6 @@
-"""Rows of a store: read from the file as they are asked for, and never mapped into memory.
+"""Rows of a store, which are read from the file when they are used.
 
-Mapped pages count as resident memory of the process; what is read here does not outlive its use.
+The file is not mapped into memory, because mapped pages count as resident memory of the process.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from joker.data.store.header import Section
 from joker.data.store.positional_file import RowFile, as_bytes
 from joker.runtime.upload import Upload
 
-GAP = 2**13  # bytes between two rows that are read rather than skipped: a call costs as much
-WINDOW = 2**20  # bytes that are read in one go for rows that do not follow one another
+MAX_GAP_BYTES = 2**13  # between two rows that one call reads: a second call takes longer
+WINDOW_BYTES = 2**20  # that one call reads, at most, for rows that are not consecutive
 
 
 @dataclass(frozen=True, eq=False)
 class StoreRows(Rows):
-    """A run of the rows of a store, in random order as they are, cast where they are handed out."""
+    """Consecutive rows of a store, which are in random order; they are converted on the device."""
 
     file: RowFile
     section: Section
@@ -34,7 +34,7 @@ class StoreRows(Rows):
     stop: int
     floating: torch.dtype = torch.float32
     upload: Upload = field(default_factory=lambda: Upload(torch.device("cpu")))
-    scaling: Scaling | None = None  # the figures of these rows, where they are known
+    scaling: Scaling | None = None  # of these rows, if it is known
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,16 +67,16 @@ class StoreRows(Rows):
         return True
 
     def like(self, dtype: torch.dtype, device: torch.device) -> StoreRows:
-        """Return the same rows, handed out in another type or elsewhere."""
+        """Return the same rows, read in ``dtype`` on ``device``."""
         return replace(self, floating=dtype, upload=Upload(device))
 
     def run(self, start: int, stop: int) -> StoreRows:
-        """Return the rows from one up to before another as rows of their own."""
+        """Return the rows from ``start`` to ``stop``, without ``stop``, as StoreRows."""
         whole = (start, stop) == (0, len(self))
         return self if whole else replace(self, start=self.start + start, stop=self.start + stop, scaling=None)
 
     def array(self, rows: slice | NDArray[Any]) -> NDArray[Any]:  # (b, d)
-        """Return some rows as an array, in the type in the file."""
+        """Return some rows as an array, in the type of the file."""
         plain = replace(self, floating=self.stored, upload=Upload(torch.device("cpu")))
         return plain[rows if isinstance(rows, slice) else torch.from_numpy(rows)].numpy()
 
@@ -85,32 +85,32 @@ class StoreRows(Rows):
         rows: Tensor,  # (b,)
     ) -> Tensor:  # (b, d)
         numbers = rows.cpu().numpy()
-        return self._handed_out(len(numbers), lambda out: self._gather(out.numpy(), numbers))
+        return self._uploaded(len(numbers), lambda out: self._gather(out.numpy(), numbers))
 
     def tile(self, rows: slice) -> Tensor:  # (k, d)
         start, stop, _ = rows.indices(len(self))
-        return self._handed_out(max(0, stop - start), lambda out: self._read(out.numpy(), start))
+        return self._uploaded(max(0, stop - start), lambda out: self._read(out.numpy(), start))
 
     def expect(self, rows: slice) -> None:
         start, stop, _ = rows.indices(len(self))
         self.file.advise(max(0, stop - start) * self.section.row_bytes, self._place(start))
 
     def check(self, what: str) -> None:
-        """Do nothing: no other values get into a store."""
+        """Do nothing: `convert` has checked the values."""
 
-    def _handed_out(self, k: int, fill: Any) -> Tensor:
+    def _uploaded(self, k: int, fill: Any) -> Tensor:
         return self.upload((k, self.shape[1]), self.stored, fill).to(self.floating)
 
     def _place(self, row: int) -> int:
         return self.section.offset + (self.start + row) * self.section.row_bytes
 
     def _read(self, out: NDArray[Any], start: int) -> None:
-        """Read as many rows as ``out`` has, from one on."""
+        """Fill ``out`` with the rows from ``start``."""
         if out.size:
             self.file.fill(as_bytes(out), self._place(start))
 
     def _gather(self, out: NDArray[Any], numbers: NDArray[np.int64]) -> None:
-        """Read the rows of these numbers, those near one another with one call."""
+        """Read the rows with these numbers; one call reads rows that are close to each other."""
         order = np.argsort(numbers, kind="stable")
         for group in self._groups(numbers[order]):
             places = order[group]
@@ -120,8 +120,8 @@ class StoreRows(Rows):
             out[places] = buffer[numbers[places] - first]
 
     def _groups(self, numbers: NDArray[np.int64]) -> Iterator[slice]:
-        """Chunking sorted numbers where a gap is wide, and at the borders of windows."""
-        far = np.diff(numbers) > max(1, GAP // self.section.row_bytes)
-        window = np.diff(numbers // max(1, WINDOW // self.section.row_bytes)) > 0
+        """Yield slices of sorted numbers, cut where a gap is large and at multiples of WINDOW_BYTES."""
+        far = np.diff(numbers) > max(1, MAX_GAP_BYTES // self.section.row_bytes)
+        window = np.diff(numbers // max(1, WINDOW_BYTES // self.section.row_bytes)) > 0
         ends = [*(np.flatnonzero(far | window) + 1).tolist(), len(numbers)]
         return (slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False) if stop > start)

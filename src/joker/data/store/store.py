@@ -1,9 +1,8 @@
-"""A table in one file, in random order, ready to be trained on from the disk."""
+"""A table in one file, in random order, from which models are trained."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,27 +14,28 @@ from numpy.typing import NDArray
 
 from joker.data.scaling import Scaling
 from joker.data.schema import Schema
-from joker.data.store.header import CHUNK, DAMAGED, PREAMBLE, Header, Section, document_length, unpack
+from joker.data.store.header import CHECKSUM_BYTES, EXAMPLE, PREAMBLE, REMEDY, Header, Section, document_length, unpack
 from joker.data.store.positional_file import RowFile, as_bytes
 from joker.data.store.rows import StoreRows
-from joker.errors import InvalidFile, InvalidParameter
+from joker.errors import InvalidFile
 from joker.runtime import format_bytes
+from joker.runtime.atomic_file import AnyPath, parse_path
 
-READ = 2**20  # bytes that are verified in one go
+VERIFIED_BYTES = 2**20  # of one read while checksums are compared
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Classes, and which of them each row is of."""
+    """The class of each row."""
 
     classes: NDArray[Any]  # sorted
-    codes: NDArray[Any]  # (n,)
+    codes: NDArray[Any]  # (n,), indices into classes
 
     @property
     def labels(self) -> NDArray[Any]:  # (n,)
-        """The class of each row, as a user knows it."""
-        found: NDArray[Any] = self.classes[self.codes]
-        return found
+        """The class of each row, as it was in the table."""
+        labels: NDArray[Any] = self.classes[self.codes]
+        return labels
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -43,25 +43,25 @@ class Labels:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Store:
-    """A table in a file: inputs ``x`` that are read as they are needed, and targets ``y``.
+    """A table in a file: inputs ``x``, which are read when they are used, and targets ``y``.
 
-    Made by :func:`joker.data.convert` and opened by :func:`joker.data.open_store`. Estimators take it in place of
-    X and y.
+    :func:`joker.data.convert` makes it and :func:`joker.data.open_store` opens it. Estimators accept it in place of X
+    and y.
 
     Attributes
     ----------
     x : Rows
-        The inputs; nothing is read before it is asked for.
+        The inputs, which are read when they are used.
     y : ndarray of shape (n,) or (n, t)
-        The targets as they were in the table, read each time.
+        The targets as they were in the table; they are read at each access.
     schema : Schema
-        Names and kinds of the columns.
+        The names and kinds of the columns.
     task : {"classification", "regression"} or None
-        What the targets are for; None where there are none.
+        The kind of the targets; None without targets.
     classes : ndarray or None
-        The classes, sorted.
+        The sorted classes; None for regression.
     scaling : Scaling
-        Mean and deviation of each input.
+        The mean and the standard deviation of each input.
     """
 
     file: RowFile
@@ -69,7 +69,7 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """Where the file was when it was opened."""
+        """The path of the file when it was opened."""
         return self.file.path
 
     @property
@@ -79,17 +79,17 @@ class Store:
 
     @property
     def schema(self) -> Schema:
-        """Names and kinds of the columns."""
+        """The names and kinds of the columns."""
         return self.header.schema
 
     @property
     def task(self) -> str | None:
-        """What the targets are for."""
+        """The kind of the targets: "classification", "regression" or None."""
         return self.header.task
 
     @property
     def classes(self) -> NDArray[Any] | None:
-        """The classes, sorted."""
+        """The sorted classes; None for regression."""
         return self.header.classes
 
     @cached_property
@@ -108,25 +108,27 @@ class Store:
         assert self.classes is not None
         codes = self._targets()[:, 0]
         if int(codes.max()) >= len(self.classes):
-            raise InvalidFile(f"a class of {self.path} has no name: it is damaged. {DAMAGED}")
+            raise InvalidFile(
+                f"{self.path} must have a name for each class; one has none, the file is damaged. {REMEDY}"
+            )
         return Labels(self.classes, codes)
 
     @property
     def numbers(self) -> NDArray[Any]:
-        """The targets as numbers, of one dimension where there is one column."""
+        """The targets as numbers, with one dimension if there is one column."""
         if self.classes is not None:
             return self.labels.labels
-        found = self._targets()
-        return found[:, 0] if found.shape[1] == 1 else found
+        targets = self._targets()
+        return targets[:, 0] if targets.shape[1] == 1 else targets
 
     @property
     def scaling(self) -> Scaling:
-        """Mean and deviation of each input over all rows."""
-        figures = self.header.figures
-        return Scaling(*(torch.tensor(figures[name], dtype=torch.float64) for name in ("mean", "deviation")))
+        """The mean and the standard deviation of each input over all rows."""
+        statistics = self.header.statistics
+        return Scaling(*(torch.tensor(statistics[name], dtype=torch.float64) for name in ("mean", "deviation")))
 
     def verify(self) -> None:
-        """Read the whole file once and refuse it if a byte has changed since it was written."""
+        """Read the whole file and raise InvalidFile if a byte has changed since it was written."""
         for section in (self.header.x, self.header.y):
             if section is not None:
                 _verify(self.file, section)
@@ -144,13 +146,13 @@ class Store:
 
     def _targets(self) -> NDArray[Any]:  # (n, t)
         if self.header.y is None:
-            raise InvalidFile(f"{self.path} has no targets. Convert the data with target=, or give y.")
+            raise InvalidFile(f"{self.path} must have targets; it has none. Convert the data with target=, or give y.")
         y = np.empty(self.header.y.shape, self.header.y.dtype)
         self.file.fill(as_bytes(y), self.header.y.offset)
         return y
 
 
-def open_store(path: str | os.PathLike[str], *, verify: bool = True) -> Store:
+def open_store(path: AnyPath, *, verify: bool = True) -> Store:
     """Open a row store.
 
     Parameters
@@ -158,27 +160,22 @@ def open_store(path: str | os.PathLike[str], *, verify: bool = True) -> Store:
     path : path
         A file that :func:`joker.data.convert` wrote.
     verify : bool
-        Whether to read all of it once and compare its checksums. Without that only the header and the length
-        are checked.
+        Whether to read the whole file and compare its checksums. Otherwise only the header and the length are checked.
 
     Raises
     ------
     MissingFile
-        If there is none.
+        If the file does not exist.
     InvalidFile
-        If it is damaged, of another program or of a newer joker.
+        If the file is damaged, of another program or of a newer joker.
     """
-    try:
-        place = Path(os.fsdecode(path))
-    except TypeError as error:
-        raise InvalidParameter(f"path must be a str or a Path; got {path!r}. Use for example 'train.rows'.") from error
-    file = RowFile(place)
+    file = RowFile(parse_path(path, EXAMPLE))
     preamble = file.read(PREAMBLE.size, 0)
     store = Store(file, unpack(preamble, file.read(document_length(preamble, path), PREAMBLE.size), path))
     if extra := file.size - store.header.end:
         raise InvalidFile(
-            f"a row store must be as long as its header says; {path} has {format_bytes(abs(extra))} too "
-            f"{'much' if extra > 0 else 'little'}. {DAMAGED}"
+            f"a row store must have the length that its header says; {path} is {format_bytes(abs(extra))} too "
+            f"{'long' if extra > 0 else 'short'}. {REMEDY}"
         )
     if verify:
         store.verify()
@@ -186,16 +183,16 @@ def open_store(path: str | os.PathLike[str], *, verify: bool = True) -> Store:
 
 
 def _verify(file: RowFile, section: Section) -> None:
-    buffer = memoryview(bytearray(READ))
+    buffer = memoryview(bytearray(VERIFIED_BYTES))
     for number, checksum in enumerate(section.checksums):
-        start = section.offset + number * CHUNK
-        stop, state = min(start + CHUNK, section.end), hashlib.sha256()
-        for place in range(start, stop, READ):
-            piece = buffer[: min(READ, stop - place)]
+        start = section.offset + number * CHECKSUM_BYTES
+        stop, state = min(start + CHECKSUM_BYTES, section.end), hashlib.sha256()
+        for place in range(start, stop, VERIFIED_BYTES):
+            piece = buffer[: min(VERIFIED_BYTES, stop - place)]
             file.fill(piece, place)
             state.update(piece)
         if state.hexdigest() != checksum:
             raise InvalidFile(
-                f"the bytes of {file.path} must match their checksums, and those from {start:,} to {stop:,} do not: it "
-                f"is damaged. {DAMAGED}"
+                f"the bytes of {file.path} must match their checksums; those from {start:,} to {stop:,} do not, the "
+                f"file is damaged. {REMEDY}"
             )

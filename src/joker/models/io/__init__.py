@@ -1,1 +1,1 @@
-"""Fitted machines in files."""
+"""Fitted machines in files: how they are written and read."""

@@ -1,8 +1,8 @@
-"""One file: tensors and a JSON document in the safetensors format, sealed by a checksum of every byte.
+"""One file: tensors and a JSON document in the safetensors format, with a checksum of every byte.
 
-The document is the text under the key ``joker`` of the safetensors metadata. Its first three fields,
-``format``, ``version`` and ``sha256``, and the way the checksum is taken are the same in all versions, so
-that any joker can tell a damaged file from one that is only newer.
+The document is the text under the key ``joker`` of the safetensors metadata. Its first three fields, ``format``,
+``version`` and ``sha256``, and the definition of the checksum are the same in all versions of the format. So every
+joker can distinguish a damaged file from a file of a newer version.
 """
 
 from __future__ import annotations
@@ -11,123 +11,87 @@ import hashlib
 import json
 import os
 import re
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from secrets import token_hex
 from typing import IO, Any
 
 from torch import Tensor
 
-from joker.errors import InvalidFile, InvalidParameter, MissingFile
+from joker.errors import InvalidFile, MissingFile
 from joker.runtime import format_bytes
-from joker.runtime.atomic_file import sync_folder
+from joker.runtime.atomic_file import AnyPath, parse_path, replace_file
 
 FORMAT = "joker"
-VERSION = 2  # the newest; raised when a reader that does not know of the change would predict something else
+VERSION = 2  # the newest version; raised when an older reader would compute other predictions
 KEY = "joker"  # of the safetensors metadata
-PREFIX = 8  # bytes that hold the length of the header
-MOST_HEADER = 100_000_000  # bytes; the limit of safetensors itself
-CHUNK = 2**20  # bytes read in one go
-UNSEALED = "0" * 64  # stands for the checksum while the checksum is taken
-DAMAGED = "Copy the file again from where it came, or save the model again."
+PREFIX_BYTES = 8  # the length of the header, as an integer
+MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors
+READ_BYTES = 2**20  # of one read while the checksum is computed
+NO_CHECKSUM = "0" * 64  # takes the place of the checksum while it is computed
+REMEDY = "Copy the file again from its source, or save the model again."
 
-AnyPath = str | os.PathLike[str]
+EXAMPLE = "model.joker"  # a file name, for messages
 Document = dict[str, Any]
 
 
 def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tensor], *, version: int = 1) -> None:
-    """Write a file that is there either whole or not at all; one of that name is replaced.
+    """Write a file, or replace it in one step.
 
     Parameters
     ----------
     path : str or PathLike
-        Where to, in a folder that exists.
+        The file, in a folder that exists.
     document : mapping
-        What JSON can hold.
+        The document, as values that JSON can represent.
     tensors : mapping
         Tensors by name, on any device.
     version : int
-        The lowest version of the format that can hold it: 2 has bandwidths of each input.
+        The lowest version of the format that can represent the model: 2 has a bandwidth of each input.
     """
-    target = _target(path)
-    text = json.dumps({"format": FORMAT, "version": version, "sha256": UNSEALED, **document}, allow_nan=False)
-    if len(text) > MOST_HEADER // 2:  # the header holds the text with its quotes escaped
+    text = json.dumps({"format": FORMAT, "version": version, "sha256": NO_CHECKSUM, **document}, allow_nan=False)
+    if len(text) > MAX_HEADER_BYTES // 2:  # in the header the quotes of the text are escaped
         raise InvalidFile(
-            f"what a file keeps beside its tensors must take at most {format_bytes(MOST_HEADER // 2)}; this model has "
+            f"the document of a model must take at most {format_bytes(MAX_HEADER_BYTES // 2)}; this one takes "
             f"{format_bytes(len(text))}, mostly names of inputs or records of epochs. Fit on an array without names."
         )
-    with _arriving_at(target) as temporary:
+    with replace_file(path, EXAMPLE) as temporary:
         _serialize(temporary, text, tensors)
         with temporary.open("r+b") as file:
             _seal(file)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def read(path: AnyPath) -> tuple[Document, dict[str, Tensor]]:
-    """Return the document and the tensors, on the CPU, of a file that is whole and ours.
+    """Return the document and the tensors of a file, on the CPU.
 
     Raises
     ------
     MissingFile
-        If there is none.
+        If the file does not exist.
     InvalidFile
-        If it is damaged, of another program or of a newer joker.
+        If the file is damaged, of another program or of a newer joker.
     """
-    source = _path(path)
+    source = parse_path(path, EXAMPLE)
     if not source.exists():
-        raise MissingFile(f"path must name a file; there is nothing at {source}. Check the name and the folder.")
+        raise MissingFile(f"path must name a file; {source} does not exist. Check the name and the folder.")
     if not source.is_file():
-        raise InvalidFile(f"path must name a file; {source} is none. Give the name of a file that save() wrote.")
+        raise InvalidFile(f"path must name a file; {source} is not a file. Give the name of a file that save() wrote.")
+    before = source.stat()
     with source.open("rb") as file:
         document = _verified(file, source)
         _check_version(document.get("version"), source)
         tensors = _tensors(source)
-        whole = os.path.samestat(os.fstat(file.fileno()), source.stat())
-    return (document, tensors) if whole else read(path)  # else another file has taken its place meanwhile
+    # Another file may have replaced this one between the two reads.
+    return (document, tensors) if os.path.samestat(before, source.stat()) else read(path)
 
 
 def _check_version(version: object, source: Path) -> None:
     if type(version) is not int:
-        raise InvalidFile(_foreign(source, "the version of its format is no number"))
+        raise InvalidFile(_not_joker(source, "the version of its format is not a number"))
     if version > VERSION:
         raise InvalidFile(
-            f"{source} was written by a newer joker (format {version}); this one reads up to {VERSION}. Upgrade joker."
+            f"{source} was written by a newer joker (format {version}); this joker reads formats up to {VERSION}. "
+            "Upgrade joker."
         )
-
-
-def _path(path: AnyPath) -> Path:
-    try:
-        # The file that a link leads to is what is replaced, not the link.
-        return Path(os.path.realpath(os.fsdecode(path)))
-    except TypeError as error:
-        raise InvalidParameter(f"path must be a str or a Path; got {path!r}. Use for example 'model.joker'.") from error
-
-
-def _target(path: AnyPath) -> Path:
-    target = _path(path)
-    if not target.parent.is_dir():
-        raise MissingFile(f"path must be in a folder that exists; {target.parent} does not. Create it first.")
-    if target.is_dir():
-        raise InvalidFile(f"path must name a file; {target} is a folder. Add a name, such as {target / 'model.joker'}.")
-    return target
-
-
-@contextmanager
-def _arriving_at(target: Path) -> Iterator[Path]:
-    """Give a name to write to; what is there takes its place at ``target`` only once it is complete."""
-    temporary = target.with_name(f".joker-{token_hex(8)}.tmp")
-    try:
-        temporary.touch(exist_ok=False)
-        rights = (target if target.exists() else temporary).stat().st_mode
-        yield temporary
-        temporary.chmod(stat.S_IMODE(rights))  # safetensors lets nobody else read what it writes
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(target.parent)
 
 
 def _serialize(path: Path, text: str, tensors: Mapping[str, Tensor]) -> None:
@@ -138,62 +102,64 @@ def _serialize(path: Path, text: str, tensors: Mapping[str, Tensor]) -> None:
     try:
         save_file(ready, path, metadata={KEY: text})
     except SafetensorError as error:
-        raise InvalidFile(f"a file could not be written to {path.parent}: {error}. Check its space.") from error
+        raise InvalidFile(
+            f"a model must be in a folder with room for it; writing to {path.parent} failed: {error}. Free some space."
+        ) from error
 
 
 def _seal(file: IO[bytes]) -> None:
-    """Put the checksum of the whole file in its place."""
-    header = file.read(PREFIX + _length(file))
+    """Write the checksum of the whole file into its header."""
+    header = file.read(PREFIX_BYTES + _length(file))
     checksum = _checksum(header, file)
-    file.seek(header.index(UNSEALED.encode()))  # the first place: nothing of the user's comes before
+    file.seek(header.index(NO_CHECKSUM.encode()))  # the first one is ours: all text of the user comes later
     file.write(checksum.encode())
 
 
 def _verified(file: IO[bytes], source: Path) -> Document:
-    """Return the document, once it is known that no byte of the file has changed."""
+    """Return the document if no byte of the file has changed."""
     size = os.fstat(file.fileno()).st_size
     length = _length(file)
-    if size < PREFIX or length > min(size - PREFIX, MOST_HEADER):
-        raise InvalidFile(_foreign(source, "its beginning is not that of such a file, or its end is missing"))
-    header = file.read(PREFIX + length)
-    end, document = _parse(header[PREFIX:], source)
+    if size < PREFIX_BYTES or length > min(size - PREFIX_BYTES, MAX_HEADER_BYTES):
+        raise InvalidFile(_not_joker(source, "its first bytes are wrong, or its end is missing"))
+    header = file.read(PREFIX_BYTES + length)
+    end, document = _parse(header[PREFIX_BYTES:], source)
     extra = size - len(header) - end
     if extra:
         raise InvalidFile(
-            f"a file of joker must be as long as its header says; {source} has {format_bytes(abs(extra))} too "
-            f"{'much' if extra > 0 else 'little'}. {DAMAGED}"
+            f"a file of joker must have the length that its header says; {source} is {format_bytes(abs(extra))} too "
+            f"{'long' if extra > 0 else 'short'}. {REMEDY}"
         )
     sealed = str(document.get("sha256"))
-    unsealed = header.replace(sealed.encode(), UNSEALED.encode(), 1) if re.fullmatch("[0-9a-f]{64}", sealed) else b""
+    unsealed = header.replace(sealed.encode(), NO_CHECKSUM.encode(), 1) if re.fullmatch("[0-9a-f]{64}", sealed) else b""
     if _checksum(unsealed, file) != sealed:
-        raise InvalidFile(f"the bytes of {source} must match its checksum, and do not: it is damaged. {DAMAGED}")
+        raise InvalidFile(f"the bytes of {source} must match its checksum; they do not, the file is damaged. {REMEDY}")
     return document
 
 
 def _length(file: IO[bytes]) -> int:
-    """The length of the header, which the first bytes claim; the file is left at its beginning."""
-    length = int.from_bytes(file.read(PREFIX), "little")
+    """Return the length of the header that the first bytes state, and go back to the start of the file."""
+    length = int.from_bytes(file.read(PREFIX_BYTES), "little")
     file.seek(0)
     return length
 
 
 def _parse(header: bytes, source: Path) -> tuple[int, Document]:
-    """Return where the tensors end, counted from the header's end, and joker's document in the header."""
+    """Return the end of the tensors, counted from the end of the header, and the document."""
     try:
         layout = json.loads(header)
         document = json.loads(layout.pop("__metadata__")[KEY])
         end = max((int(tensor["data_offsets"][1]) for tensor in layout.values()), default=0)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise InvalidFile(_foreign(source, "it has no document of joker's")) from error
+        raise InvalidFile(_not_joker(source, "it has no document of joker")) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InvalidFile(_foreign(source, "its document is not joker's"))
+        raise InvalidFile(_not_joker(source, "its document is of another program"))
     return end, document
 
 
 def _checksum(header: bytes, file: IO[bytes]) -> str:
-    """The SHA-256 of the header given and all that follows it in the file."""
+    """Return the SHA-256 of a header and of the rest of the file."""
     state = hashlib.sha256(header)
-    while chunk := file.read(CHUNK):
+    while chunk := file.read(READ_BYTES):
         state.update(chunk)
     return state.hexdigest()
 
@@ -203,11 +169,11 @@ def _tensors(source: Path) -> dict[str, Tensor]:
 
     try:
         with safe_open(source, framework="pt", device="cpu") as file:
-            # Copies: what is handed out may be a view of the file, which someone may write to.
+            # Copied, as a tensor may be a view of the file, which another program may change.
             return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # it is no dict
     except SafetensorError as error:
-        raise InvalidFile(f"{source} must be a safetensors file, and is not: {error}. {DAMAGED}") from error
+        raise InvalidFile(f"{source} must be a safetensors file; reading it failed: {error}. {REMEDY}") from error
 
 
-def _foreign(source: Path, why: str) -> str:
-    return f"path must name a file that save() wrote; {source} is none, or it is damaged: {why}. {DAMAGED}"
+def _not_joker(source: Path, why: str) -> str:
+    return f"path must name a file that save() wrote; {source} is not, or it is damaged: {why}. {REMEDY}"

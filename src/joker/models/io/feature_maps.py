@@ -1,4 +1,4 @@
-"""Feature maps in a file: the seed they are drawn from where that gives them exactly, else their tensors."""
+"""Feature maps in a file: as the seed that they are drawn from if it reproduces them exactly, else as tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from joker.features.tensor_sketch import TensorSketch
 from joker.features.with_constant import WithConstant
 from joker.models.io.container import Document
 from joker.models.io.json_values import decode, encode
-from joker.models.io.reader import Stored, Tensors
+from joker.models.io.reader import ModelReader, Tensors
 
 MAPS: dict[str, type[FeatureMap]] = {
     "fourier": Fourier,
@@ -30,19 +30,19 @@ MAPS: dict[str, type[FeatureMap]] = {
     "identity": Identity,
     "tensor_sketch": TensorSketch,
 }
-WITNESSES = 256  # entries of each tensor that are kept, to tell another rounding from another draw
-ROUNDING = 1000  # units in the last place by which two machines may round a draw differently
+SAMPLE_ENTRIES = 256  # of each tensor that are saved, to distinguish another rounding from another draw
+MAX_ROUNDING = 1000  # units in the last place by which two computers may round a draw differently
 
 
 def pack_map(features: FeatureMap, store: bool) -> tuple[Document, Tensors]:
-    """Return the document and the tensors that `unpack_map` makes the map of.
+    """Return the document and the tensors from which `unpack_map` builds the map.
 
     Parameters
     ----------
     features : FeatureMap
-        A map of the library, with a constant or without.
+        A map of the library, with or without a constant.
     store : bool
-        Whether to keep the tensors even where the seed gives them exactly.
+        Whether to save the tensors even if the seed reproduces them exactly.
     """
     plain = plain_map(features)
     draw = None if store else _exact_draw(plain)
@@ -51,19 +51,21 @@ def pack_map(features: FeatureMap, store: bool) -> tuple[Document, Tensors]:
 
 
 def plain_map(features: FeatureMap) -> FeatureMap:
-    """Return the map less the constant that stands for the intercept."""
+    """Return the map without the constant feature of the intercept."""
     return features.inner if isinstance(features, WithConstant) else features
 
 
-def unpack_map(stored: Stored, n_features: int) -> FeatureMap:
-    """Return the map, on the CPU, of as many features as there are weights for."""
-    constant = stored.document["constant"]
-    plain = _unpack_draw(stored, n_features - constant) if "draw" in stored.document else _unpack_tensors(stored)
-    # One call tells whether the tensors fit one another, before an accelerator has to find out.
-    psi = plain(torch.zeros(1, plain.n_inputs, dtype=stored.dtype))
+def unpack_map(reader: ModelReader, n_features: int) -> FeatureMap:
+    """Return the map on the CPU; it must have one feature for each weight."""
+    constant = reader.document["constant"]
+    plain = _unpack_draw(reader, n_features - constant) if "draw" in reader.document else _unpack_tensors(reader)
+    # One call on the CPU checks that the shapes of the tensors agree, before they are moved to a GPU.
+    psi = plain(torch.zeros(1, plain.n_inputs, dtype=reader.dtype))
     if psi.shape != (1, n_features - constant) or not bool(psi.isfinite().all()):
-        raise InvalidFile(f"there must be finite features for {n_features - constant} weights; got {tuple(psi.shape)}")
-    return WithConstant(plain, stored.dtype.itemsize) if constant else plain
+        raise InvalidFile(
+            f"there must be {n_features - constant} finite features, one for each weight; got {tuple(psi.shape)}"
+        )
+    return WithConstant(plain, reader.dtype.itemsize) if constant else plain
 
 
 def _pack_tensors(plain: FeatureMap) -> tuple[Document, Tensors]:
@@ -72,23 +74,23 @@ def _pack_tensors(plain: FeatureMap) -> tuple[Document, Tensors]:
     return {"map": [names[type(plain)], numbers]}, {f"map.{name}": t for name, t in plain.tensors.items()}
 
 
-def _unpack_tensors(stored: Stored) -> FeatureMap:
-    name, numbers = stored.document["map"]
+def _unpack_tensors(reader: ModelReader) -> FeatureMap:
+    name, numbers = reader.document["map"]
     tensors: dict[str, Any] = {
-        key.removeprefix("map."): stored.take(key) for key in stored.tensors if key.startswith("map.")
+        key.removeprefix("map."): reader.take(key) for key in reader.tensors if key.startswith("map.")
     }
     return MAPS[name](**numbers, **tensors)
 
 
 def _numbers(plain: FeatureMap) -> dict[str, Any]:
-    """What a map consists of beside its tensors."""
+    """Return the fields of a map that are not tensors."""
     return {f.name: getattr(plain, f.name) for f in fields(plain) if f.name not in {"origin", *plain.tensors}}
 
 
 def _exact_draw(plain: FeatureMap) -> Draw | None:
-    """Return how the map was drawn, if that is shorter than its tensors and gives them bit for bit."""
+    """Return how the map was drawn, if this is smaller than its tensors and reproduces them bit for bit."""
     tensors = {name: tensor.cpu() for name, tensor in plain.tensors.items()}
-    if plain.origin is None or all(tensor.numel() <= WITNESSES for tensor in tensors.values()):
+    if plain.origin is None or all(tensor.numel() <= SAMPLE_ENTRIES for tensor in tensors.values()):
         return None
     again = _redraw(plain.origin, _dtype_of(tensors))
     same = again.tensors.keys() == tensors.keys() and _numbers(again) == _numbers(plain)
@@ -114,57 +116,57 @@ def _pack_draw(draw: Draw, plain: FeatureMap) -> tuple[Document, Tensors]:
         "sha256": _checksum(plain.tensors),
         "torch": str(torch.__version__),
     }
-    return {"draw": document}, {f"witness.{name}": _witness(t) for name, t in plain.tensors.items()}
+    return {"draw": document}, {f"witness.{name}": _sample(t) for name, t in plain.tensors.items()}
 
 
-def _unpack_draw(stored: Stored, m: int) -> FeatureMap:
-    document = stored.document["draw"]
-    if document["features"] != m:  # before anything is drawn: a number alone could ask for any amount of memory
+def _unpack_draw(reader: ModelReader, m: int) -> FeatureMap:
+    document = reader.document["draw"]
+    if document["features"] != m:  # checked before drawing, which could take any amount of memory
         raise InvalidFile(f"there must be {m} features, one for each weight; there are {document['features']}")
-    kernel = decode(document["kernel"], stored.own)
+    kernel = decode(document["kernel"], reader.custom)
     draw = Draw(kernel, document["kind"], document["inputs"], m, document["seed"])
-    again = _redraw(draw, stored.dtype)
+    again = _redraw(draw, reader.dtype)
     if _checksum(again.tensors) != document["sha256"]:
-        _compare(again, stored)
+        _compare(again, reader)
     return again
 
 
-def _compare(again: FeatureMap, stored: Stored) -> None:
-    """Refuse another draw; warn of the same draw with another rounding."""
-    document = stored.document["draw"]
-    if not all(_near(_witness(t), stored.take(f"witness.{name}")) for name, t in again.tensors.items()):
+def _compare(again: FeatureMap, reader: ModelReader) -> None:
+    """Raise InvalidFile for another draw; warn if the same draw is rounded differently."""
+    document = reader.document["draw"]
+    if not all(_near(_sample(t), reader.take(f"witness.{name}")) for name, t in again.tensors.items()):
         raise InvalidFile(
-            f"its random features must be drawn again from their seed, and here the seed {document['seed']} gives "
-            f"others: the kernel is not the one it was, or this torch ({torch.__version__}) draws other numbers than "
-            f"the one that wrote the file ({document['torch']}). Load it there and save(path, store_features=True)"
+            f"its random features must be the same when they are drawn again; here the seed {document['seed']} gives "
+            f"others: the kernel is another one, or this torch ({torch.__version__}) draws other numbers than the one "
+            f"that wrote the file ({document['torch']}). Load it there and save(path, store_features=True)"
         )
     warnings.warn(
         InexactFeatures(
-            "random features that are drawn again must be the same to the last bit for predictions to be; this "
-            "processor or torch rounds them differently, and predictions will differ as little. "
-            "Where that matters, save(path, store_features=True) keeps the features themselves."
+            "random features must be the same to the last bit when they are drawn again; this processor or torch "
+            "rounds them differently, so predictions differ in their last digits. If that matters, use "
+            "save(path, store_features=True), which saves the features themselves."
         ),
         stacklevel=2,
     )
 
 
-def _witness(tensor: Tensor) -> Tensor:  # (at most WITNESSES,)
-    """Return entries from all over a tensor."""
+def _sample(tensor: Tensor) -> Tensor:  # (at most SAMPLE_ENTRIES,)
+    """Return entries at equal distances in a tensor."""
     flat = tensor.reshape(-1)
-    places = torch.linspace(0, len(flat) - 1, min(len(flat), WITNESSES), dtype=torch.float64).round().long()
+    places = torch.linspace(0, len(flat) - 1, min(len(flat), SAMPLE_ENTRIES), dtype=torch.float64).round().long()
     return flat[places.to(flat.device)]
 
 
-def _near(ours: Tensor, theirs: Tensor) -> bool:
-    if ours.shape != theirs.shape or not ours.is_floating_point():
-        return torch.equal(ours, theirs)
-    unit = torch.finfo(ours.dtype).eps
-    size = theirs.abs() + theirs.abs().median()
-    return bool(((ours - theirs).abs() <= ROUNDING * unit * size).all())
+def _near(drawn: Tensor, saved: Tensor) -> bool:
+    if drawn.shape != saved.shape or not drawn.is_floating_point():
+        return torch.equal(drawn, saved)
+    unit = torch.finfo(drawn.dtype).eps
+    size = saved.abs() + saved.abs().median()
+    return bool(((drawn - saved).abs() <= MAX_ROUNDING * unit * size).all())
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of names, types, shapes and entries."""
+    """Return the SHA-256 of the names, types, shapes and entries of tensors."""
     state = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].cpu().contiguous()

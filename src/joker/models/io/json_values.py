@@ -1,7 +1,7 @@
-"""Python values as JSON and back: numbers, arrays, names, and the kernels and losses of the library.
+"""Python values as JSON and back: numbers, arrays, text, and the kernels and losses of the library.
 
-What JSON has no word for becomes an object of one key, which says what it is. Nothing in a
-document is ever run or looked up outside the tables here.
+A value that JSON cannot represent becomes an object with one key, which names its type. No code in a document is run,
+and names are looked up in the tables of this module only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,50 +34,50 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True)
-class Own:
-    """The parts that a user has written: a file has no code, so that they are given again to load it."""
+class CustomObjects:
+    """The kernel and the loss that the user has written: a file contains no code, so ``load`` must be given them."""
 
     kernel: Kernel | None = None
     loss: Loss | None = None
 
 
 def encode(value: Any) -> Any:
-    """Return what JSON can hold of a value, such that `decode` gives the value back."""
+    """Return a value as JSON can represent it; `decode` returns the value again."""
     if value is None or type(value) in (bool, str):
         return value
     for kinds, write in _WRITERS:
         if isinstance(value, kinds):
             return write(value)
-    if hasattr(value, "__array__"):  # a series of pandas, for one
+    if hasattr(value, "__array__"):  # for example a Series of pandas
         return _write_array(value)
     raise InvalidParameter(
-        f"what a file keeps must be numbers, text, arrays, or kernels and losses; got {value!r} of type "
-        f"{type(value).__name__}. Use set_params to put a plain value in its place."
+        f"values in a file must be numbers, text, arrays, kernels or losses; got {value!r} of type "
+        f"{type(value).__name__}. Use set_params to replace it by such a value."
     )
 
 
-def decode(document: Any, own: Own) -> Any:
-    """Return the value that `encode` wrote; parts of the user's own are taken from ``own``."""
+def decode(document: Any, custom: CustomObjects) -> Any:
+    """Return the value that `encode` wrote; kernels and losses of the user are taken from ``custom``."""
     if isinstance(document, list):
-        return [decode(item, own) for item in document]
+        return [decode(item, custom) for item in document]
     if not isinstance(document, dict):
         return document
     ((tag, written),) = document.items()
-    return _READERS[tag](written, own)
+    return _READERS[tag](written, custom)
 
 
-def is_own(part: Any) -> bool:
-    """Whether a value is a kernel or loss that only its user has the code of, in whole or in part."""
+def is_custom(part: Any) -> bool:
+    """Return whether a value is a kernel or loss that the user has written, or contains one."""
     if isinstance(part, tuple | list):
-        return any(is_own(item) for item in part)
+        return any(is_custom(item) for item in part)
     if not isinstance(part, Kernel | Loss):
         return False
-    known: set[type] = {*KERNELS.values(), *LOSSES.values()}
-    return type(part) not in known or any(is_own(value) for value in _parameters(part).values())
+    of_library: set[type] = {*KERNELS.values(), *LOSSES.values()}
+    return type(part) not in of_library or any(is_custom(value) for value in _parameters(part).values())
 
 
 def describe(part: Any) -> str:
-    """Return how a part prints itself, less the place in memory of functions in it."""
+    """Return ``repr(part)`` without the memory addresses of functions."""
     return _ADDRESS.sub("", repr(part))
 
 
@@ -96,16 +96,16 @@ def _write_array(value: Any) -> Any:
     text = all(type(item) is str for item in array.flat) if kind == "|O" else True
     if not _NUMPY_TYPE.fullmatch(kind) or not text:
         raise InvalidParameter(
-            f"an array in a file must be of numbers or text; got one of {array.dtype}. Convert it first, for example "
-            "with .astype(str)."
+            f"an array in a file must contain numbers or text; got the type {array.dtype}. Convert it first, for "
+            "example with .astype(str)."
         )
     return {"array": {"type": kind, "values": encode(array.tolist())}}
 
 
-def _read_array(written: Any, own: Own) -> NDArray[Any] | np.generic:
+def _read_array(written: Any, custom: CustomObjects) -> NDArray[Any] | np.generic:
     if not _NUMPY_TYPE.fullmatch(written["type"]):
-        raise UnknownName(f"the type of an array must be one of NumPy's for numbers or text; got {written['type']!r}.")
-    array: NDArray[Any] = np.array(decode(written["values"], own), dtype=written["type"])
+        raise UnknownName(f"the type of an array must be a NumPy type of numbers or text; got {written['type']!r}.")
+    array: NDArray[Any] = np.array(decode(written["values"], custom), dtype=written["type"])
     return array[()] if array.ndim == 0 else array
 
 
@@ -113,8 +113,8 @@ def _write_tensor(value: Tensor) -> Any:
     return {"tensor": _write_array(value.detach().cpu().numpy())}
 
 
-def _read_tensor(written: Any, own: Own) -> Tensor:
-    return torch.from_numpy(np.asarray(decode(written, own)))
+def _read_tensor(written: Any, custom: CustomObjects) -> Tensor:
+    return torch.from_numpy(np.asarray(decode(written, custom)))
 
 
 def _write_part(table: Mapping[str, type]) -> Callable[[Any], Any]:
@@ -122,45 +122,42 @@ def _write_part(table: Mapping[str, type]) -> Callable[[Any], Any]:
     return lambda part: [names[type(part)], {name: encode(value) for name, value in _parameters(part).items()}]
 
 
-def _read_part(table: Mapping[str, type]) -> Callable[[Any, Own], Any]:
-    def read(written: Any, own: Own) -> Any:
+def _read_part(table: Mapping[str, type]) -> Callable[[Any, CustomObjects], Any]:
+    def read(written: Any, custom: CustomObjects) -> Any:
         name, parameters = written
         if name not in table:
             raise UnknownName.among("a kernel or loss", name, table)
-        return table[name](**{key: decode(value, own) for key, value in parameters.items()})
+        return table[name](**{key: decode(value, custom) for key, value in parameters.items()})
 
     return read
 
 
 def _write_kernel(kernel: Kernel) -> Any:
-    return {"own_kernel": kernel.bandwidth} if is_own(kernel) else {"kernel": _write_part(KERNELS)(kernel)}
+    return {"own_kernel": kernel.bandwidth} if is_custom(kernel) else {"kernel": _write_part(KERNELS)(kernel)}
 
 
 def _write_loss(loss: Loss) -> Any:
-    return {"own_loss": None} if is_own(loss) else {"loss": _write_part(LOSSES)(loss)}
+    return {"own_loss": None} if is_custom(loss) else {"loss": _write_part(LOSSES)(loss)}
 
 
-def _read_own_kernel(bandwidth: float, own: Own) -> Kernel:
-    kernel = _given(own.kernel)
+def _read_own_kernel(bandwidth: float, custom: CustomObjects) -> Kernel:
+    kernel: Kernel = _given(custom.kernel)
     return kernel if kernel.bandwidth == bandwidth else kernel.with_bandwidth(bandwidth)
 
 
-Part = TypeVar("Part")
-
-
-def _given(part: Part | None) -> Part:
+def _given(part: Any) -> Any:
     if part is None:
-        raise InvalidParameter("a kernel or loss that is not joker's must be given again to load its file.")
+        raise InvalidParameter("a kernel or loss that is not part of joker must be given again to load its file.")
     return part
 
 
-# In the order in which they are tried.
+# The first entry whose type matches is used.
 _WRITERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((np.generic, np.ndarray), _write_array),
     (Tensor, _write_tensor),
     (Integral, int),
     (Real, _write_float),
-    (str, str.__str__),  # a subclass, which JSON does not tell from text
+    (str, str.__str__),  # a subclass of str
     (tuple, lambda value: {"tuple": [encode(item) for item in value]}),
     ((list, range), lambda value: [encode(item) for item in value]),
     (Mapping, lambda value: {"dict": [[encode(key), encode(item)] for key, item in value.items()]}),
@@ -169,16 +166,16 @@ _WRITERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Kernel, _write_kernel),
     (Loss, _write_loss),
 )
-_READERS: dict[str, Callable[[Any, Own], Any]] = {
-    "float": lambda written, own: float(written),
+_READERS: dict[str, Callable[[Any, CustomObjects], Any]] = {
+    "float": lambda written, custom: float(written),
     "array": _read_array,
     "tensor": _read_tensor,
-    "tuple": lambda written, own: tuple(decode(item, own) for item in written),
-    "dict": lambda written, own: {decode(key, own): decode(value, own) for key, value in written},
-    "dtype": lambda written, own: parse_dtype(written),
-    "device": lambda written, own: torch.device(written),
+    "tuple": lambda written, custom: tuple(decode(item, custom) for item in written),
+    "dict": lambda written, custom: {decode(key, custom): decode(value, custom) for key, value in written},
+    "dtype": lambda written, custom: parse_dtype(written),
+    "device": lambda written, custom: torch.device(written),
     "kernel": _read_part(KERNELS),
     "loss": _read_part(LOSSES),
     "own_kernel": _read_own_kernel,
-    "own_loss": lambda written, own: _given(own.loss),
+    "own_loss": lambda written, custom: _given(custom.loss),
 }

@@ -1,7 +1,7 @@
-"""Machines as tensors with a JSON document, and back.
+"""Machines as a JSON document with tensors, and back.
 
-Machines of the same rows or features, such as those of a path of λ, share what they have in common: their
-weights are columns of one tensor.
+Machines with the same rows or features, such as those of a path of λ, are saved together: their weights are columns of
+one tensor.
 """
 
 from __future__ import annotations
@@ -18,72 +18,74 @@ from joker.kernels import Kernel
 from joker.kernels.with_constant import WithConstant
 from joker.models.io.container import Document
 from joker.models.io.feature_maps import pack_map, plain_map, unpack_map
-from joker.models.io.json_values import Own, decode, encode
-from joker.models.io.reader import Stored, Tensors
+from joker.models.io.json_values import CustomObjects, decode, encode
+from joker.models.io.reader import ModelReader, Tensors
 from joker.models.io.rows import pack_rows, unpack_rows
 from joker.models.machine import ExactMachine, FeatureMachine, Machine
 
 
 @dataclass(frozen=True)
 class Coder:
-    """How one kind of machine is kept.
+    """How one kind of machine is written and read.
 
     Parameters
     ----------
     machine : type
-        Its class.
+        The class of the machine.
     weights : str
-        The field of the machine, and the tensor of the file, that holds its weights.
+        The name of the weights, as a field of the machine and as a tensor of the file.
     pack : callable
-        ``pack(machine, store_features)``: the document and tensors of all but the weights.
+        ``pack(machine, store_features)`` returns the document and the tensors, without the weights.
     unpack : callable
-        ``unpack(stored, weights, device)``: the machine.
+        ``unpack(reader, weights, device)`` returns the machine.
     kernel : callable
-        ``kernel(machine)``: the kernel without which the file cannot be read, if there is one.
+        ``kernel(machine)`` returns the kernel that is needed to read the file, or None.
     """
 
     machine: type[Machine]
     weights: str
     pack: Callable[[Any, bool], tuple[Document, Tensors]]
-    unpack: Callable[[Stored, Tensor, torch.device], Machine]
+    unpack: Callable[[ModelReader, Tensor, torch.device], Machine]
     kernel: Callable[[Any], Any]
 
 
 def pack(machines: Sequence[Machine], *, store_features: bool = False) -> tuple[Document, Tensors]:
-    """Return the document and tensors that `unpack` makes the same machines of.
+    """Return the document and the tensors from which `unpack` builds the machines.
 
     Parameters
     ----------
     machines : sequence of Machine
-        Machines that differ in nothing but their weights.
+        Machines that differ in their weights only.
     store_features : bool
-        Whether to keep the tensors of a feature map even where its seed gives them exactly.
+        Whether to save the tensors of a feature map even if its seed reproduces them exactly.
     """
     kind, coder = _coder(machines[0])
     _check_shared(machines, coder.weights)
     weights, columns = _join([getattr(machine, coder.weights) for machine in machines])
     if not bool(weights.isfinite().all()):
         raise InvalidData(
-            "the weights of a model to be saved must be finite; they are not. Scale the inputs, fit again."
+            "the weights of a model must be finite to be saved; they are not. Scale the inputs and fit again."
         )
     body, tensors = coder.pack(machines[0], store_features)
     document = {"kind": kind, "dtype": str(weights.dtype).removeprefix("torch."), "columns": columns, **body}
     return document, {coder.weights: weights, **tensors}
 
 
-def unpack(document: Document, tensors: Mapping[str, Tensor], device: torch.device, own: Own) -> list[Machine]:
-    """Return the machines, on ``device``; each has its own copy of its weights."""
-    stored = Stored(document, tensors, own)
+def unpack(
+    document: Document, tensors: Mapping[str, Tensor], device: torch.device, custom: CustomObjects
+) -> list[Machine]:
+    """Return the machines on ``device``, each with a copy of its weights."""
+    reader = ModelReader(document, tensors, custom)
     coder = CODERS[document["kind"]]
-    weights = stored.take(coder.weights)
+    weights = reader.take(coder.weights)
     if weights.dim() != 2 or not weights.numel():
-        raise InvalidFile(f"the weights must be a matrix; they have the shape {tuple(weights.shape)}")
-    machine = coder.unpack(stored, weights, device)
+        raise InvalidFile(f"the weights must be a matrix; they have shape {tuple(weights.shape)}")
+    machine = coder.unpack(reader, weights, device)
     return [machine.columns(*_within(weights, *columns)) for columns in document["columns"]]
 
 
 def kernel_of(machine: Machine) -> Any:
-    """Return the kernel without which a file of the machine cannot be read; None where there is none."""
+    """Return the kernel that is needed to read a file of the machine; None if none is needed."""
     return _coder(machine)[1].kernel(machine)
 
 
@@ -96,20 +98,20 @@ def _check_shared(machines: Sequence[Machine], weights: str) -> None:
     shared = [field.name for field in fields(first) if field.name != weights]
     for other, name in ((other, name) for other in others for name in shared):
         if getattr(other, name, None) is not getattr(first, name):
-            raise InvalidData(f"the models of a path must differ in nothing but weights; {name} does. Fit it again.")
+            raise InvalidData(f"the models of a path may differ in their weights only; {name} differs. Fit it again.")
 
 
 def _join(weights: Sequence[Tensor]) -> tuple[Tensor, list[list[int]]]:
-    """Return all columns side by side, equal ones once, and where each machine has its own."""
-    kept: list[Tensor] = []
+    """Return the columns of all weights in one tensor, equal weights once, and the columns of each machine."""
+    distinct: list[Tensor] = []
     starts, columns = [0], []
-    for given in weights:
-        place = next((i for i, known in enumerate(kept) if torch.equal(known, given)), len(kept))
-        if place == len(kept):
-            kept.append(given)
-            starts.append(starts[-1] + given.shape[1])
+    for tensor in weights:
+        place = next((i for i, other in enumerate(distinct) if torch.equal(other, tensor)), len(distinct))
+        if place == len(distinct):
+            distinct.append(tensor)
+            starts.append(starts[-1] + tensor.shape[1])
         columns.append([starts[place], starts[place + 1]])
-    return torch.cat(kept, dim=1), columns
+    return torch.cat(distinct, dim=1), columns
 
 
 def _within(weights: Tensor, start: int, stop: int) -> tuple[int, int]:
@@ -125,16 +127,16 @@ def _pack_exact(machine: ExactMachine, store_features: bool) -> tuple[Document, 
 
 
 def _exact_kernel(machine: ExactMachine) -> Kernel:
-    """The kernel less the constant that stands for the intercept."""
+    """Return the kernel without the constant of the intercept."""
     return machine.kernel.inner if isinstance(machine.kernel, WithConstant) else machine.kernel
 
 
-def _unpack_exact(stored: Stored, alpha: Tensor, device: torch.device) -> Machine:
-    kernel = decode(stored.document["kernel"], stored.own)
-    x = unpack_rows(stored, device)
+def _unpack_exact(reader: ModelReader, alpha: Tensor, device: torch.device) -> Machine:
+    kernel = decode(reader.document["kernel"], reader.custom)
+    x = unpack_rows(reader, device)
     if len(x) != len(alpha):
-        raise InvalidFile(f"there must be a row for each of {len(alpha)} weights; there are {len(x)}")
-    kernel = WithConstant(kernel) if stored.document["constant"] else kernel
+        raise InvalidFile(f"there must be {len(alpha)} rows, one for each weight; there are {len(x)}")
+    kernel = WithConstant(kernel) if reader.document["constant"] else kernel
     return ExactMachine(kernel, x, alpha.to(device))
 
 
@@ -147,9 +149,9 @@ def _drawn_kernel(machine: FeatureMachine) -> Any:
     return None if origin is None else origin.kernel
 
 
-def _unpack_features(stored: Stored, theta: Tensor, device: torch.device) -> Machine:
-    features = unpack_map(stored, len(theta))
-    return FeatureMachine(features.to(stored.dtype, device), theta.to(device))
+def _unpack_features(reader: ModelReader, theta: Tensor, device: torch.device) -> Machine:
+    features = unpack_map(reader, len(theta))
+    return FeatureMachine(features.to(reader.dtype, device), theta.to(device))
 
 
 CODERS = {

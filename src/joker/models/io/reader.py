@@ -1,4 +1,4 @@
-"""What a file holds of machines, taken out with care."""
+"""The contents of a model file, checked as they are read."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch import Tensor
 
 from joker.errors import InvalidFile
 from joker.models.io.container import Document
-from joker.models.io.json_values import Own
+from joker.models.io.json_values import CustomObjects
 from joker.runtime import parse_dtype
 
 Tensors = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What a file holds of machines, and the parts of the user's own that it needs."""
+class ModelReader:
+    """The document and the tensors of machines in a file, and the kernel and loss of the user that it needs."""
 
     document: Document
     tensors: Mapping[str, Tensor]
-    own: Own
+    custom: CustomObjects
 
     @property
     def dtype(self) -> torch.dtype:
@@ -30,7 +30,7 @@ class Stored:
         return parse_dtype(self.document["dtype"])
 
     def take(self, name: str) -> Tensor:
-        """Return a tensor, if its type is right and its entries are finite."""
+        """Return a tensor; raise InvalidFile if it has the wrong type or entries that are not finite."""
         tensor = self.tensors[name]
         if tensor.is_floating_point() and tensor.dtype != self.dtype:
             raise InvalidFile(f"the tensor {name!r} must be {self.dtype}; it is {tensor.dtype}")

@@ -1,4 +1,4 @@
-"""Data sets of the literature from their official files, and generated rows of their shape."""
+"""Data sets of the literature, read from their official files, and generated rows of the same shape."""
 
 from joker.paper.datasets.generate import generate
 from joker.paper.datasets.load import load

@@ -1,4 +1,4 @@
-"""Where the files of data sets are."""
+"""The folder of the data sets, and the files in it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from pathlib import Path
 
 from joker.errors import InvalidParameter, MissingFile
 
-VARIABLE = "JOKER_DATA"
+FOLDER_VARIABLE = "JOKER_DATA"  # an environment variable
 
 
 def data_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """Return the folder that is named here or by the variable JOKER_DATA."""
-    named = os.environ.get(VARIABLE) if folder is None else folder
+    """Return ``folder``, or without it the folder that the environment variable JOKER_DATA names."""
+    named = os.environ.get(FOLDER_VARIABLE) if folder is None else folder
     if named is None:
         raise InvalidParameter(
-            f"folder must name where the files of data sets are, and so may the variable {VARIABLE}; neither does. "
-            "Use folder='...'."
+            f"folder or the environment variable {FOLDER_VARIABLE} must name the folder of the data sets; neither is "
+            "given. Use folder='...'."
         )
     place = Path(named)
     if not place.is_dir():
-        raise MissingFile(f"the folder of data sets must exist; there is no {place}. Check folder or {VARIABLE}.")
+        raise MissingFile(f"the folder of data sets must exist; {place} does not. Check folder or {FOLDER_VARIABLE}.")
     return place
 
 
 def find(folder: Path, names: tuple[str, ...], where: str) -> Path:
-    """Return the first of these files that is there."""
+    """Return the first of these files that exists; ``where`` says where to get it."""
     for name in names:
         if (folder / name).exists():
             return folder / name
-    raise MissingFile(f"{folder} must hold {' or '.join(names)}; it does not. Get it from {where}.")
+    raise MissingFile(f"{folder} must contain {' or '.join(names)}; it does not. Get it from {where}.")

@@ -1,4 +1,4 @@
-"""Rows of the shape of large data sets, drawn as they are read: for measuring time and memory, not accuracy."""
+"""Generated rows with the shape of large data sets, to measure time and memory, not accuracy."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from joker.data.sources import Batch, Source
 from joker.errors import InvalidParameter, UnknownName
 from joker.runtime import generator
 
-BLOCK_BYTES = 2**21  # of the float32 from which a block of rows is made
-TELLING = 6  # columns that tell the classes apart
+DRAWN_BYTES = 2**21  # of float32 numbers that are drawn at a time
+INFORMATIVE = 6  # columns that depend on the class
 IMAGE = (32, 32, 3)
 CLASSES = 10
 
@@ -27,16 +27,16 @@ Drawn = tuple[NDArray[Any], NDArray[Any]]  # (k, d) and (k,)
 
 @dataclass(frozen=True)
 class Shape:
-    """What generated rows share with a data set: inputs, type and how common the classes are."""
+    """The properties that generated rows share with a data set: number and type of inputs, shares of classes."""
 
     width: int
     dtype: np.dtype[Any]
-    draw: Callable[[torch.Generator, int, int], Drawn]  # from a generator, for a seed, so many rows
+    draw: Callable[[torch.Generator, int, int], Drawn]  # (generator, seed, number of rows)
 
 
 @dataclass(frozen=True, eq=False)
 class GeneratedSource(Source):
-    """Generated rows: the same for the same name and seed, however they are cut into batches."""
+    """Generated rows, which depend on the name and the seed only, not on the size of batches."""
 
     name: str
     schema: Schema
@@ -49,7 +49,7 @@ class GeneratedSource(Source):
     def batches(self, rows: int) -> Iterator[Batch]:
         if not isinstance(rows, Integral) or rows < 1:
             raise InvalidParameter(f"rows must be a whole number of at least 1; got {rows!r}. Use 10000.")
-        block = max(1, BLOCK_BYTES // (4 * self.shape.width))
+        block = max(1, DRAWN_BYTES // (4 * self.shape.width))
         for start in range(0, self.rows, block):
             x, y = self.shape.draw(generator(self.seed, f"{self.kind}/{start // block}"), self.seed, block)
             count = min(block, self.rows - start)
@@ -59,21 +59,21 @@ class GeneratedSource(Source):
 
 
 def generate(name: str, n: int, seed: int = 0) -> GeneratedSource:
-    """Return n generated rows of the shape of a data set.
+    """Return n generated rows with the shape of a data set.
 
-    They have its number of inputs, its type and the share of its classes, and the classes can be learnt; beyond
-    that they are nothing like it. Their columns are called ``generated0``, ``generated1``, ..., so that no
-    result passes for one on the real data.
+    They have its number and type of inputs and its shares of classes, and the classes can be learned. In all other
+    respects they are different. The columns are named ``generated0``, ``generated1``, ..., so that a result is not
+    mistaken for one on the real data.
 
     Parameters
     ----------
     name : {"higgs", "susy", "cifar5m", "msd", "hepc"}
-        Whose shape: 28 or 18 inputs of float32 and two classes, 3,072 of uint8 and ten classes, or 90 or 11 of float32
-        and a number.
+        The data set. higgs and susy have 28 and 18 inputs in float32 and two classes, cifar5m has 3,072 inputs in uint8
+        and ten classes, msd and hepc have 90 and 11 inputs in float32 and a number as target.
     n : int
         The number of rows. The first rows do not depend on it.
     seed : int
-        Of the draw.
+        The seed.
 
     Examples
     --------
@@ -92,21 +92,21 @@ def generate(name: str, n: int, seed: int = 0) -> GeneratedSource:
 
 
 def _particles(width: int, share: float) -> Shape:
-    """Two classes that differ in how pairs of columns go together, as no line would tell."""
+    """Return the shape of two classes that differ in the correlation of pairs of columns, which is not linear."""
 
     def draw(source: torch.Generator, seed: int, rows: int) -> Drawn:
         y = torch.rand(rows, generator=source) < share
         x = torch.randn(rows, width, generator=source)
         sign = torch.where(y, 1.0, -1.0)[:, None]
-        x[:, :TELLING:2] += 0.8 * sign * x[:, 1:TELLING:2]
-        x[:, -2:] = x[:, -2:].exp()  # energies are not normal
+        x[:, :INFORMATIVE:2] += 0.8 * sign * x[:, 1:INFORMATIVE:2]
+        x[:, -2:] = x[:, -2:].exp()  # as energies, they are not normally distributed
         return x.numpy(), y.numpy().astype(np.float64)
 
     return Shape(width, np.dtype(np.float32), draw)
 
 
 def _numbers(width: int, centre: float, spread: float) -> Shape:
-    """A number that no line tells, with some noise."""
+    """Return the shape of a regression with a nonlinear function and noise."""
 
     def draw(source: torch.Generator, seed: int, rows: int) -> Drawn:
         x = torch.randn(rows, width, generator=source)
@@ -117,7 +117,7 @@ def _numbers(width: int, centre: float, spread: float) -> Shape:
 
 
 def _images(source: torch.Generator, seed: int, rows: int) -> Drawn:
-    """Ten classes of coarse patterns in noise."""
+    """Return images of ten classes: a coarse pattern for each class, and noise."""
     y = torch.randint(CLASSES, (rows,), generator=source)
     noise = torch.randn(rows, *IMAGE, generator=source)
     x = noise.mul_(50).add_(_patterns(seed)[y]).clamp_(0, 255).to(torch.uint8)
@@ -132,9 +132,9 @@ def _patterns(seed: int) -> torch.Tensor:  # (CLASSES, *IMAGE)
 
 
 SHAPES = {
-    "higgs": _particles(28, 0.530),  # 53% of its rows are signal
-    "susy": _particles(18, 0.458),  # 45.8% of its rows are signal
-    "msd": _numbers(90, 1998.0, 11.0),  # mean and deviation of its years, about
-    "hepc": _numbers(11, -0.3, 1.0),  # and of the log of its power
+    "higgs": _particles(28, 0.530),  # the share of signal rows
+    "susy": _particles(18, 0.458),  # the share of signal rows
+    "msd": _numbers(90, 1998.0, 11.0),  # approximate mean and standard deviation of the years
+    "hepc": _numbers(11, -0.3, 1.0),  # approximate mean and standard deviation of the log of the power
     "cifar5m": Shape(32 * 32 * 3, np.dtype(np.uint8), _images),
 }

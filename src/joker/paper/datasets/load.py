@@ -1,4 +1,4 @@
-"""A data set by its name."""
+"""Loading a data set by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from joker.data.sources import Source
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.paper.datasets.files import data_folder
-from joker.paper.datasets.parts import Draw, Span, joined, part_of
+from joker.paper.datasets.parts import RandomPart, Span, joined, part_of
 from joker.paper.datasets.table import SETS, DataSet
 
 SPLITS = ("train", "test", "all")
@@ -28,48 +28,48 @@ def load(
     Parameters
     ----------
     name : str
-        msd, hepc, susy, higgs or cifar5m (those of the paper), or covtype, higgs33k, kin40k, protein, mnist or a9a.
+        msd, hepc, susy, higgs or cifar5m, which the paper uses, or covtype, higgs33k, kin40k, protein, mnist or a9a.
     folder : path, optional
-        Where the files are; by default the folder that the variable JOKER_DATA names.
+        The folder of the files; by default the folder that the environment variable JOKER_DATA names.
     split : {"train", "test", "all"}
-        Which rows.
+        The rows to return.
     rule : {"paper", "official"}
-        Who splits. The paper draws 80% (susy, higgs, cifar5m) or 90% of the rows (hepc) for training. The makers of
-        susy and higgs keep the last 500,000 rows for testing. For msd both are the makers' split, and mnist and a9a
-        come in two parts.
+        The rule of the split. The paper draws 80% (susy, higgs, cifar5m) or 90% of the rows (hepc) for training. The
+        official test rows of susy and higgs are the last 500,000. For msd both rules are the official split. mnist and
+        a9a have separate files or arrays for training and test.
     seed : int
-        Of the draw.
+        The seed of the draw.
 
     Returns
     -------
     Source
-        Inputs and targets as they are: standardise them with the figures of the training rows.
+        Inputs and targets as in the files, not scaled.
     """
-    for what, value, known in (("name", name, SETS), ("split", split, SPLITS), ("rule", rule, RULES)):
-        if value not in known:
-            raise UnknownName.among(what, value, known)
-    found, place = SETS[name], data_folder(folder)
-    if found.share is None and found.held_out is None:
+    for what, value, allowed in (("name", name, SETS), ("split", split, SPLITS), ("rule", rule, RULES)):
+        if value not in allowed:
+            raise UnknownName.among(what, value, allowed)
+    data, place = SETS[name], data_folder(folder)
+    if data.share is None and data.held_out is None:
         if split != "all":
-            return found.open(place, split)
-        return joined(f"{place}, {name}", (found.open(place, "train"), found.open(place, "test")))
-    whole = found.open(place, split)
-    if found.schema is not None and found.schema.width != whole.schema.width:
+            return data.open(place, split)
+        return joined(f"{place}, {name}", (data.open(place, "train"), data.open(place, "test")))
+    whole = data.open(place, split)
+    if data.schema is not None and data.schema.width != whole.schema.width:
         raise InvalidData(
-            f"{whole.name} must have the {found.schema.width} inputs of {name}; it has {whole.schema.width}. "
+            f"{whole.name} must have the {data.schema.width} inputs of {name}; it has {whole.schema.width}. "
             "Download it again."
         )
-    return part_of(whole, _part(name, found, split, rule, seed), found.rows, found.schema)
+    return part_of(whole, _part(name, data, split, rule, seed), data.rows, data.schema)
 
 
-def _part(name: str, found: DataSet, split: str, rule: str, seed: int) -> Span | Draw:
+def _part(name: str, data: DataSet, split: str, rule: str, seed: int) -> Span | RandomPart:
     if split == "all":
         return Span(0, sys.maxsize)
-    if rule == "official" and found.held_out is None:
+    if rule == "official" and data.held_out is None:
         raise InvalidParameter(
             f"rule must be 'paper' for {name}, which has no official split; got {rule!r}. Leave it out."
         )
-    if found.held_out is not None and found.rows is not None and (rule == "official" or found.share is None):
-        border = found.rows - found.held_out
-        return Span(0, border) if split == "train" else Span(border, found.rows)
-    return Draw(found.share or 1.0, seed, split == "train")
+    if data.held_out is not None and data.rows is not None and (rule == "official" or data.share is None):
+        border = data.rows - data.held_out
+        return Span(0, border) if split == "train" else Span(border, data.rows)
+    return RandomPart(data.share or 1.0, seed, split == "train")

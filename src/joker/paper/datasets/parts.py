@@ -1,4 +1,4 @@
-"""Parts of sources, and sources put together."""
+"""Parts of sources, and several sources as one."""
 
 from __future__ import annotations
 
@@ -16,80 +16,84 @@ from joker.data.sources import Batch, Source
 from joker.errors import InvalidData
 from joker.runtime import generator
 
-DRAWN = 2**16  # rows that are drawn at a time
+DRAWN_ROWS = 2**16  # for which random numbers are drawn at a time
 
 
 @dataclass(frozen=True)
 class Span:
-    """The rows from ``start`` up to before ``stop``."""
+    """The rows from ``start`` to ``stop``, without ``stop``."""
 
     start: int
     stop: int
 
     def count(self, rows: int) -> int:
-        """How many of the first ``rows`` rows belong to it."""
+        """Return the number of the first ``rows`` rows that belong to the part."""
         return max(0, min(self.stop, rows) - self.start)
 
     def mask(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Which of some rows belong to it."""
+        """Return which of the rows ``first`` to ``first + count`` belong to the part."""
         numbers = np.arange(first, first + count)
         return (numbers >= self.start) & (numbers < self.stop)
 
     def ends_before(self, row: int) -> bool:
-        """Whether no row from this one on belongs to it."""
+        """Return whether neither this row nor a later one belongs to the part."""
         return row >= self.stop
 
 
 @dataclass(frozen=True)
-class Draw:
-    """A share of the rows, drawn by their number and a seed, and the others as its complement."""
+class RandomPart:
+    """A random share of the rows by number and seed, or with ``inside=False`` all other rows."""
 
     share: float
     seed: int
     inside: bool = True
 
     def count(self, rows: int) -> int:
-        """How many of the first ``rows`` rows belong to it."""
-        return sum(int(self.mask(first, min(DRAWN, rows - first)).sum()) for first in range(0, rows, DRAWN))
+        """Return the number of the first ``rows`` rows that belong to the part."""
+        return sum(int(self.mask(first, min(DRAWN_ROWS, rows - first)).sum()) for first in range(0, rows, DRAWN_ROWS))
 
     def mask(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Which of some rows belong to it."""
-        blocks = range(first // DRAWN, (first + count - 1) // DRAWN + 1)
+        """Return which of the rows ``first`` to ``first + count`` belong to the part."""
+        blocks = range(first // DRAWN_ROWS, (first + count - 1) // DRAWN_ROWS + 1)
         drawn = np.concatenate([_uniform(self.seed, block) for block in blocks])
-        start = first % DRAWN
+        start = first % DRAWN_ROWS
         inside: NDArray[np.bool_] = drawn[start : start + count] < self.share
         return inside if self.inside else ~inside
 
     def ends_before(self, row: int) -> bool:
-        """Whether no row from this one on belongs to it."""
+        """Return whether neither this row nor a later one belongs to the part."""
         return False
 
 
 @lru_cache(maxsize=2)
-def _uniform(seed: int, block: int) -> NDArray[np.float32]:  # (DRAWN,)
-    return torch.rand(DRAWN, generator=generator(seed, f"split/{block}")).numpy()
+def _uniform(seed: int, block: int) -> NDArray[np.float32]:  # (DRAWN_ROWS,)
+    return torch.rand(DRAWN_ROWS, generator=generator(seed, f"split/{block}")).numpy()
 
 
 @dataclass(frozen=True, eq=False)
 class PartSource(Source):
-    """Some rows of a source, which may be given other names."""
+    """Some rows of a source, with a schema that may have other names."""
 
     name: str
     schema: Schema
     dtype: np.dtype[Any]
     rows: int | None
     whole: Source
-    part: Span | Draw
-    expected: int | None  # rows of the whole, where that is known
+    part: Span | RandomPart
+    expected: int | None  # the number of rows of the whole source, if it is known
+
+    @property
+    def checked(self) -> bool:
+        return self.whole.checked
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        seen = given = 0
+        seen = returned = 0
         for batch in self.whole.batches(rows):
-            keep = self.part.mask(seen, len(batch))
+            inside = self.part.mask(seen, len(batch))
             seen += len(batch)
-            if keep.any():
-                yield Batch(batch.x[keep], None if batch.y is None else batch.y[keep], given)
-                given += int(keep.sum())
+            if inside.any():
+                yield Batch(batch.x[inside], None if batch.y is None else batch.y[inside], returned)
+                returned += int(inside.sum())
             if self.part.ends_before(seen):
                 return
         if self.expected is not None and seen != self.expected:
@@ -99,23 +103,29 @@ class PartSource(Source):
             )
 
 
-def part_of(whole: Source, part: Span | Draw, expected: int | None = None, schema: Schema | None = None) -> PartSource:
-    """Return some rows of a source; ``expected`` is the number of rows of the whole, which is then checked."""
-    known = whole.rows if expected is None else expected
-    count = None if known is None else part.count(known)
+def part_of(
+    whole: Source, part: Span | RandomPart, expected: int | None = None, schema: Schema | None = None
+) -> PartSource:
+    """Return some rows of a source; if ``expected`` is given, the number of rows of the whole source is checked."""
+    total = whole.rows if expected is None else expected
+    count = None if total is None else part.count(total)
     schema = whole.schema if schema is None else schema
     return PartSource(whole.name, schema, whole.dtype, count, whole, part, expected)
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedSource(Source):
-    """Sources of the same columns, one after another."""
+    """The rows of several sources with the same columns."""
 
     name: str
     schema: Schema
     dtype: np.dtype[Any]
     rows: int | None
     sources: tuple[Source, ...]
+
+    @property
+    def checked(self) -> bool:
+        return all(source.checked for source in self.sources)
 
     def batches(self, rows: int) -> Iterator[Batch]:
         before = 0
@@ -126,13 +136,13 @@ class JoinedSource(Source):
 
 
 def joined(name: str, sources: tuple[Source, ...]) -> JoinedSource:
-    """Return sources of the same columns and type as one."""
+    """Return several sources with the same columns and type as one."""
     first = sources[0]
     for source in sources:
         if source.schema.names != first.schema.names or source.dtype != first.dtype:
             raise InvalidData(
                 f"{source.name} must have the columns of {first.name}, {first.schema.width} of {first.dtype}; it has "
-                f"{source.schema.width} of {source.dtype}. Check which files belong together."
+                f"{source.schema.width} of {source.dtype}. Check that the files belong together."
             )
     counts = [source.rows for source in sources]
     total = None if None in counts else sum(count for count in counts if count is not None)

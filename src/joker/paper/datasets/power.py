@@ -1,4 +1,4 @@
-"""Household electric power: eleven inputs and the log of the active power."""
+"""The data set HEPC, household electric power: eleven inputs, and the log of the active power as target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from joker.data.sources import Batch
 from joker.data.sources.arrow_batches import need_pyarrow
 from joker.data.sources.base import CheckedSource
 from joker.data.sources.csv import parsed
-from joker.data.sources.text_files import find_layout, read_head, reading
+from joker.data.sources.text_files import detect_format, read_head, reading
 from joker.errors import InvalidFile
 
 METERS = ("reactive", "voltage", "intensity", "sub1", "sub2", "sub3")
@@ -38,7 +38,7 @@ PACKED_START = np.datetime64("2006-12-16T17:24", "m")
 
 @dataclass(frozen=True, eq=False)
 class PowerSource(CheckedSource):
-    """Rows of household_power_consumption.txt; those with a missing value are left out."""
+    """The rows of household_power_consumption.txt without missing values."""
 
     name: str
     path: Path
@@ -47,24 +47,24 @@ class PowerSource(CheckedSource):
     rows: int | None = None
 
     def read(self, rows: int) -> Iterator[Batch]:
-        given = 0
+        first = 0
         for whole in self._complete():
             for start in range(0, whole.num_rows, rows):
                 part = whole.slice(start, rows)
-                yield _batch(part.columns, given)
-                given += part.num_rows
+                yield _batch(part.columns, first)
+                first += part.num_rows
 
     def _complete(self) -> Iterator[Any]:
-        """Return record batches without the rows that have gaps."""
+        """Yield record batches without the rows that have missing values."""
         pyarrow = need_pyarrow(self.name)
-        layout = find_layout(self.path, read_head(self.path), True, ";")
-        if layout.names != ("Date", "Time", *COLUMNS):
+        text_format = detect_format(self.path, read_head(self.path), True, ";")
+        if text_format.names != ("Date", "Time", *COLUMNS):
             raise InvalidFile(
                 f"{self.path} must have the columns Date, Time, {', '.join(COLUMNS)}; it has "
-                f"{', '.join(layout.names)}. Use the official file."
+                f"{', '.join(text_format.names)}. Use the official file."
             )
         kinds = dict.fromkeys(("Date", "Time"), pyarrow.string()) | dict.fromkeys(COLUMNS, pyarrow.float64())
-        for batch in parsed(self.path, layout, kinds):
+        for batch in parsed(self.path, text_format, kinds):
             yield batch.drop_null()
 
 
@@ -77,41 +77,41 @@ def _batch(columns: list[Any], first: int) -> Batch:
 
 
 def _numbers(column: Any, mark: str) -> NDArray[Any]:  # (k, 3)
-    """Return the numbers that a mark separates; each text is taken apart once."""
+    """Return the numbers that ``mark`` separates in each text; each distinct text is parsed once."""
     coded = column.dictionary_encode()
     parts = [[int(number) for number in text.split(mark)] for text in coded.dictionary.to_pylist()]
-    found: NDArray[Any] = np.array(parts)[coded.indices.to_numpy()]
-    return found
+    numbers: NDArray[Any] = np.array(parts)[coded.indices.to_numpy()]
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)
 class PackedPowerSource(CheckedSource):
-    """The same rows from a compressed copy: minutes passed (int32), then seven columns of uint16, some 37 MB."""
+    """The same rows from a compact copy of 37 MB: one column of minutes (int32), then seven columns of uint16."""
 
     name: str
-    minutes: NDArray[np.int32]  # (n,) since the row before
-    columns: tuple[NDArray[np.uint16], ...]  # (n,) each
+    minutes: NDArray[np.int32]  # (n,), since the previous row
+    columns: tuple[NDArray[np.uint16], ...]  # (n,) each, in units of 1 / PACKED_SCALES
     rows: int | None
     schema: Schema = SCHEMA
     dtype: np.dtype[Any] = FLOAT32
 
     def read(self, rows: int) -> Iterator[Batch]:
-        passed = 0
+        elapsed = 0
         for first in range(0, len(self.minutes), rows):
             part = slice(first, first + rows)
-            minutes = passed + np.cumsum(self.minutes[part], dtype=np.int64)
-            passed = int(minutes[-1])
+            minutes = elapsed + np.cumsum(self.minutes[part], dtype=np.int64)
+            elapsed = int(minutes[-1])
             meters = [column[part] / scale for column, scale in zip(self.columns, PACKED_SCALES, strict=True)]
             x = np.column_stack([*_calendar(PACKED_START + minutes), *meters[1:]]).astype(FLOAT32)
             yield Batch(x, np.log(meters[0]), first)
 
 
 def open_packed_power(path: Path, rows: int = PACKED_ROWS) -> PackedPowerSource:
-    """Open the compressed copy."""
+    """Open the compact copy."""
     with reading(path), lzma.open(path) as file:
         raw = file.read()
     if len(raw) != (wanted := rows * (4 + 2 * len(PACKED_SCALES))):
-        raise InvalidFile(f"{path} must hold {wanted} bytes once unpacked; it has {len(raw)}. Copy it again.")
+        raise InvalidFile(f"{path} must have {wanted} bytes after decompression; it has {len(raw)}. Copy it again.")
     columns = tuple(np.frombuffer(raw, np.uint16, rows, 4 * rows + 2 * rows * j) for j in range(len(PACKED_SCALES)))
     return PackedPowerSource(str(path), np.frombuffer(raw, np.int32, rows), columns, rows)
 

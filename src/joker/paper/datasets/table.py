@@ -1,4 +1,4 @@
-"""The data sets that are known, and how each is read."""
+"""The table of the data sets, and how each is read."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from joker.paper.datasets.power import PowerSource, open_packed_power
 UCI = "https://archive.ics.uci.edu/dataset/"
 CIFAR_PARTS = 6
 A9A_INPUTS = 123
-Opener = Callable[[Path, str], Source]  # of a folder, for "train", "test" or "all"
+Opener = Callable[[Path, str], Source]  # of (folder, split), where the split is "train", "test" or "all"
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set: how to open it, and which of its rows are for training."""
+    """A data set: how it is opened, and which of its rows are training rows."""
 
     task: str  # "regression" or "classification"
     open: Opener
-    share: float | None = None  # of the rows that are drawn for training; None where files are apart
-    rows: int | None = None  # of the official file, where it is checked
-    held_out: int | None = None  # rows at the end that its makers keep for testing
-    schema: Schema | None = None  # in place of the names of the file
+    share: float | None = None  # of the rows that are drawn for training; None if the split is official
+    rows: int | None = None  # of the official file, if their number is checked
+    held_out: int | None = None  # the number of official test rows at the end
+    schema: Schema | None = None  # replaces the names in the file
 
 
 def _text(where: str, *names: str) -> Opener:
-    """Text without a header, the target first."""
+    """Return the opener of a text file without a header, whose first column is the target."""
     every = tuple(name + packed for name in names for packed in ("", ".gz"))
     return lambda folder, split: open_source(find(folder, every, where), target=0, header=False)
 
@@ -60,7 +60,7 @@ def _mnist(folder: Path, split: str) -> Source:
 
 
 def _npz(name: str) -> Opener:
-    where = "its makers, as arrays X and y"
+    where = "the page docs/data-sets.md says, as arrays X and y"
     return lambda folder, split: open_source(find(folder, (f"{name}.npz",), where), inputs="X", target="y")
 
 
@@ -69,7 +69,7 @@ def _numbered(width: int, target: str) -> Schema:
 
 
 SETS: dict[str, DataSet] = {
-    # The five of the paper, with its shares. MSD's makers ask that their split be used; it is nine to one, too.
+    # The five data sets of the paper, with its shares. The official split of msd is 90% to 10%, too.
     "msd": DataSet(
         "regression",
         _text(f"{UCI}203/yearpredictionmsd", "YearPredictionMSD.txt"),
@@ -95,7 +95,7 @@ SETS: dict[str, DataSet] = {
         schema=_numbered(28, "label"),
     ),
     "cifar5m": DataSet("classification", _cifar5m, share=0.8),
-    # Smaller ones.
+    # Smaller data sets.
     "covtype": DataSet("classification", _npz("covtype"), share=0.8),
     "higgs33k": DataSet("classification", _npz("higgs33k"), share=0.8),
     "kin40k": DataSet("regression", _npz("kin40k"), share=0.9),

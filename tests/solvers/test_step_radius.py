@@ -1,4 +1,4 @@
-"""A bound on the moves of a step: kept for every loss, halved in time, and still a descent inside the box."""
+"""The bound on a step: kept for every loss, halved at the right step; every step still descends inside the box."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def descent(loss: Loss, **settings):
     x = torch.randn(240, 3, generator=draw)
     y = 3 * x[:, 0].sin() + x[:, 1]
     y = torch.where(y > 0, 1.0, -1.0) if loss.frame.task == "classification" else y
-    how = Settings(block_size=60, order="random", averaging=False, tol=0, **settings)
-    return prepare(x, y, loss=loss, lam=LAMS, n_features=80, settings=how).descent
+    chosen = Settings(block_size=60, order="random", averaging=False, tol=0, **settings)
+    return prepare(x, y, loss=loss, lam=LAMS, n_features=80, settings=chosen).descent
 
 
 @all_losses
@@ -40,7 +40,7 @@ def test_no_row_moves_further_and_every_step_descends_inside_the_box(loss: Loss)
         duals.append(certify(solve.state, solve.problem, [(solve.state.alpha, solve.state.image)])[0].dual)
     bounds = [0.05 * 0.5 ** (k // 3) for k in range(12)]
     assert all(bool((move <= bound * (1 + 1e-5)).all()) for move, bound in zip(moves, bounds, strict=True))
-    assert bool((moves[0] > 0.99 * bounds[0]).all())  # a bound that is felt
+    assert bool((moves[0] > 0.99 * bounds[0]).all())  # the bound shortens the first step
     assert all(bool((after <= before + 1e-4 * before.abs()).all()) for before, after in pairwise(duals))
 
 
@@ -52,7 +52,7 @@ def test_a_radius_that_is_not_reached_changes_nothing() -> None:
     assert torch.equal(plain.state.alpha, bounded.state.alpha)
 
 
-def test_a_solve_is_continued_with_its_own_radius_alone() -> None:
+def test_a_solve_is_continued_with_its_own_radius_only() -> None:
     first, other = descent(losses.Squared(), radius=0.1, halve_every=2), descent(losses.Squared(), radius=0.1)
     first.step()
     with pytest.raises(StateMismatch, match="halve_every"):
@@ -60,7 +60,7 @@ def test_a_solve_is_continued_with_its_own_radius_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"radius": 0.0}, "radius must be a positive number"),
         ({"radius": float("nan")}, "radius must be a positive number"),
@@ -69,6 +69,6 @@ def test_a_solve_is_continued_with_its_own_radius_alone() -> None:
         ({"radius": 1.0, "momentum": True}, "momentum must not be used with a radius"),
     ],
 )
-def test_what_makes_no_sense_is_refused(settings: dict[str, float], said: str) -> None:
-    with pytest.raises(InvalidParameter, match=said):
+def test_invalid_settings_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
         Settings(**settings)
