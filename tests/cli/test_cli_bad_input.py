@@ -149,7 +149,7 @@ def store(tmp_path: Path) -> Path:
     ("damage", "said"),
     [
         (lambda bytes_: bytes_[:-1] + bytes([bytes_[-1] ^ 1]), "must match their checksums"),
-        (lambda bytes_: bytes_[:-100], "must be as long as its header says"),
+        (lambda bytes_: bytes_[:-100], "must have the length that its header says"),
         (lambda bytes_: bytes_[:100] + b"\0" + bytes_[101:], "the header of .* must match its checksum"),
         (
             lambda bytes_: bytes_[:8] + (99).to_bytes(8, "little") + bytes_[16:],

@@ -261,7 +261,7 @@ def test_another_kernel_with_the_same_name_is_refused(tmp_path: Path) -> None:
 
     Other.__qualname__ = Bump.__qualname__
     joker.KernelRidge(kernel=Bump(), n_features=200).fit(X, Y).save(tmp_path / "model")
-    with pytest.raises(InvalidFile, match="the kernel is not the one it was"):
+    with pytest.raises(InvalidFile, match="the kernel is another one"):
         joker.load(tmp_path / "model", kernel=Other())
 
 
@@ -292,7 +292,7 @@ def test_estimators_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
         joker.KernelRidge().fit(X, Y).save(path, store_features="yes")
     with pytest.raises(InvalidParameter, match="must be numbers, text, arrays"):
         joker.KernelRidge().fit(X, Y).set_params(memory=object()).save(path)
-    with pytest.raises(InvalidParameter, match="must be of numbers or text; got one of datetime64"):
+    with pytest.raises(InvalidParameter, match="must contain numbers or text; got the type datetime64"):
         joker.KernelRidge().fit(X, Y).set_params(lam=np.zeros(1, "M8[s]")).save(path)
     broken = joker.KernelRidge().fit(X, Y)
     broken._machine.alpha[0] = torch.nan
