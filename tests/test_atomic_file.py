@@ -130,26 +130,33 @@ def test_a_file_that_is_open_elsewhere(path: Path, put: Any, monkeypatch: pytest
     assert (path.read_text(), names(path)) == ("old", ["model"])
 
 
-def abandon(path: Path) -> Path:
-    """Leave a work folder as a killed process does."""
-    folder = path.with_name(".model.abc.part")
-    folder.mkdir()
-    (folder / "scratch").write_text("much")
-    return folder
-
-
 @pytest.mark.parametrize("locked", [True, False], ids=["lock file", "no lock file"])
 @pytest.mark.parametrize("system", ["posix", "windows"])
-def test_an_abandoned_folder_is_removed(path: Path, locked: bool, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["a", "a[1]"])
+def test_a_folder_of_a_killed_process_is_removed(
+    tmp_path: Path, name: str, locked: bool, system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if system == "windows":
         monkeypatch.setattr(atomic_file, "fcntl", None)
-    folder = abandon(path)
+    folder = tmp_path / f".{name}.abc.part"
+    folder.mkdir()
+    (folder / "scratch").write_text("much")
     if locked:
         (folder / "lock").touch()
-    write_in_folder(path.with_name("other"))
+    write_in_folder(tmp_path / "other")
     assert folder.exists()
-    write_in_folder(path)
-    assert names(path) == ["model", "other"]
+    write_in_folder(tmp_path / name)
+    assert names(folder) == [name, "other"]
+
+
+@both
+def test_a_file_system_without_permissions(path: Path, put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    put(path)
+    assert path.read_text() == "new"
 
 
 @pytest.mark.parametrize("system", ["posix", "windows", "no locks"])

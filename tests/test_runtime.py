@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -266,6 +267,22 @@ def test_the_peak_of_the_process_is_what_the_system_says() -> None:
         pytest.skip("needs Linux")
     said = int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024
     assert peak == pytest.approx(said, rel=0.01)
+
+
+def test_the_peak_is_unknown_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joker.runtime.memory.resource", None)
+    assert peak_bytes(torch.device("cpu")) is None
+
+
+@pytest.mark.parametrize(("platform", "expected"), [("linux", 2048 * 1024), ("darwin", 2048)])
+def test_the_system_reports_the_peak_in_its_own_unit(
+    platform: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = SimpleNamespace(ru_maxrss=2048)
+    system = SimpleNamespace(getrusage=lambda who: usage, RUSAGE_SELF=0)
+    monkeypatch.setattr("joker.runtime.memory.resource", system)
+    monkeypatch.setattr("sys.platform", platform)
+    assert peak_bytes(torch.device("cpu")) == expected
 
 
 @pytest.mark.gpu

@@ -181,3 +181,21 @@ def test_a_file_that_becomes_shorter_is_told(tmp_path: Path) -> None:
     os.truncate(store.path, store.header.x.offset + 100)
     with pytest.raises(InvalidFile, match="is shorter now"):
         store.x[:]
+
+
+@pytest.mark.parametrize("missing", [["preadv"], ["posix_fadvise"], ["preadv", "posix_fadvise"]], ids=",".join)
+def test_reads_on_systems_that_lack_a_function(
+    store: Store, whole: torch.Tensor, missing: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows has neither of them, macOS has no advice, and old systems have no reads at a position."""
+    for name in missing:
+        monkeypatch.delattr(os, name, raising=False)
+    store.x.expect(slice(0, 100))
+    assert torch.equal(store.x[100:900], whole[100:900])
+    test_several_threads_read_at_once(store, whole)
+
+
+def test_large_reads_are_cut(store: Store, whole: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As macOS refuses reads of 2 GiB."""
+    monkeypatch.setattr("joker.data.store.positional_file.MAX_CALL_BYTES", 1000)
+    assert torch.equal(store.x[:], whole)

@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from secrets import token_hex
 
@@ -71,7 +72,7 @@ def work_folder(path: AnyPath, example: str) -> Iterator[Path]:
     the next call for the same path.
     """
     target = resolve_target(path, example)
-    for folder in target.parent.glob(f".{target.name}.*.part"):
+    for folder in target.parent.glob(f".{escape(target.name)}.*.part"):
         _remove_abandoned(folder)
     folder = target.with_name(f".{target.name}.{token_hex(6)}.part")
     try:
@@ -120,7 +121,8 @@ def _replacing(target: Path, temporary: Path) -> Iterator[None]:
         yield
     with explain_errors(target):
         _sync(temporary, os.O_RDWR)  # Windows syncs only files that are open for writing
-        temporary.chmod(permissions)
+        with suppress(OSError):  # a file system without permissions
+            temporary.chmod(permissions)
         try:
             os.replace(temporary, target)
         except PermissionError as error:
