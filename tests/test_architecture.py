@@ -69,8 +69,8 @@ NEVER_IMPORTED = ("clarabel", "cvxpy", "h5py", "matplotlib", "pandas", "pyarrow"
 
 
 def is_private(name: str) -> bool:
-    """Whether a name has exactly one leading underscore; a lone underscore names nothing."""
-    return name.startswith("_") and not name.startswith("__") and name != "_"
+    """Whether a name has exactly one leading underscore, or is the ``__dict__`` of an object."""
+    return name == "__dict__" or (name.startswith("_") and not name.startswith("__") and name != "_")
 
 
 def is_own_attribute(node: ast.AST) -> TypeGuard[ast.Attribute]:
@@ -249,7 +249,7 @@ def private_names_stay_in_their_package(modules: list[Module]) -> Iterator[str]:
         foreign = [(target, line) for target, line in imported if part_of(target) not in (None, module.part)]
         own = attributes[module.part] | DOCUMENTED_PRIVATE_NAMES
         for name, line in [*foreign, *((name, line) for name, line in module.private_uses if name not in own)]:
-            yield f"{module.name}, line {line}, uses {name}, which is private to another package. Use a public name."
+            yield f"{module.name}, line {line}, uses {name}, which is private to its owner. Use a public name."
 
 
 def no_cycles_inside_a_package(modules: list[Module]) -> Iterator[str]:
@@ -442,6 +442,7 @@ VIOLATIONS = [
         "def f(model):\n    return model._machine",
         "line 2, uses _machine",
     ),
+    (private_names_stay_in_their_package, "cli/a.py", "model.__dict__['_results'] = f", "line 1, uses __dict__"),
     (private_names_stay_in_their_package, "cli/a.py", "getattr(model, '_levels', None)", "line 1, uses _levels"),
     (private_names_stay_in_their_package, "cli/a.py", "def _f(): ...\nmodel._f()", "line 2, uses _f"),
     (private_names_stay_in_their_package, "cli/a.py", "from joker.data import _rows", "uses joker.data._rows"),

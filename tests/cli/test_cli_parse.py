@@ -24,9 +24,8 @@ from joker.errors import InvalidParameter
 )
 def test_a_path_of_penalties(text: str, expected: float | list[float]) -> None:
     assert parse.penalties(text) == pytest.approx(expected)
-    assert isinstance(parse.penalties(text), list) == isinstance(
-        expected, list
-    )  # rows are held out for a list, not for a number
+    # Rows are held out for a list, even of one value, and not for a number.
+    assert isinstance(parse.penalties(text), list) == isinstance(expected, list)
 
 
 @pytest.mark.parametrize(

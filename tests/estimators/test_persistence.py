@@ -336,9 +336,7 @@ def test_another_draw_is_refused(drawn_file: Path, monkeypatch: pytest.MonkeyPat
         joker.load(drawn_file)
 
 
-def test_features_that_cannot_be_drawn_again_are_stored(
-    fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_that_cannot_be_drawn_are_stored(fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored features are not drawn again."""
     redraw(monkeypatch, lambda tensor: tensor + 1)
     path = tmp_path / "model"
