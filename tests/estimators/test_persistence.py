@@ -338,14 +338,14 @@ def test_another_draw_is_refused(drawn_file: Path, monkeypatch: pytest.MonkeyPat
 
 def test_features_that_cannot_be_drawn_are_stored(fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored features are not drawn again."""
+    model, path = fitted("ridge features path"), tmp_path / "model"  # fitted before the draw changes
     redraw(monkeypatch, lambda tensor: tensor + 1)
-    path = tmp_path / "model"
-    again = saved(fitted("ridge features path"), path)
+    again = saved(model, path)
     assert "draw" not in document_of(path)["machines"]
-    assert_predicts_the_same(again, fitted("ridge features path"))
+    assert_predicts_the_same(again, model)
 
 
-# Damage, and documents that make no sense though every byte is as it was written.
+# Damaged files, and intact documents whose values contradict one another.
 
 
 @pytest.mark.parametrize("name", ["ridge", "logistic path"])
