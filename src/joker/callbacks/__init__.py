@@ -7,14 +7,4 @@ from joker.callbacks.progress import Progress
 from joker.callbacks.run import Result, Run
 from joker.callbacks.stopping import EarlyStopping, TimeLimit
 
-__all__ = [
-    "Callback",
-    "Checkpoint",
-    "EarlyStopping",
-    "JsonLog",
-    "Progress",
-    "Result",
-    "Run",
-    "TimeLimit",
-    "descend",
-]
+__all__ = ["Callback", "Checkpoint", "EarlyStopping", "JsonLog", "Progress", "Result", "Run", "TimeLimit", "descend"]

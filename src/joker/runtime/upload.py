@@ -24,12 +24,7 @@ class Upload:
         self.buffers: list[Tensor | None] = [None] * self.SLOTS
         self.copied = [torch.cuda.Event() for _ in range(self.SLOTS)] if device.type == "cuda" else []
 
-    def __call__(
-        self,
-        shape: Sequence[int],
-        dtype: torch.dtype,
-        fill: Callable[[Tensor], object],
-    ) -> Tensor:
+    def __call__(self, shape: Sequence[int], dtype: torch.dtype, fill: Callable[[Tensor], object]) -> Tensor:
         """Return a tensor on the device with the values that ``fill`` writes into a buffer in host memory."""
         if self.device.type != "cuda" or math.prod(shape) * dtype.itemsize > self.LARGE:
             fill(values := torch.empty(*shape, dtype=dtype))
