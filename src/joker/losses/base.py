@@ -237,27 +237,20 @@ def conjugate(loss: Loss, u: Tensor) -> Tensor:
     """
     doublings, halvings = 64, 120  # expand the interval to 2**64, then bisect it to the last bit of a float64
     v = loss.frame.conjugate_variable(u)
+    box = _like(v, loss.lower), _like(v, loss.upper)
 
     def derivative(a: Tensor) -> Tensor:
         return v - loss.slope(a) - loss.kink * a.sign()
 
-    low = torch.clamp(torch.full_like(v, -1.0), *_bounds(v, loss))
-    high = torch.clamp(torch.full_like(v, 1.0), *_bounds(v, loss))
+    def maximised(a: Tensor) -> Tensor:
+        return a * v - loss.dual(a) - loss.kink * a.abs()
+
+    low, zero, high = (torch.full_like(v, a).clamp(*box) for a in (-1.0, 0.0, 1.0))
     for _ in range(doublings):
-        low = torch.where(derivative(low) < 0, torch.clamp(2 * low - 1, *_bounds(v, loss)), low)
-        high = torch.where(derivative(high) > 0, torch.clamp(2 * high + 1, *_bounds(v, loss)), high)
+        low = torch.where(derivative(low) < 0, (2 * low - 1).clamp(*box), low)
+        high = torch.where(derivative(high) > 0, (2 * high + 1).clamp(*box), high)
     for _ in range(halvings):
         middle = low + 0.5 * (high - low)
         rising = derivative(middle) > 0
         low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
-    best = torch.maximum(_concave(loss, v, low), _concave(loss, v, high))
-    return torch.maximum(best, _concave(loss, v, torch.clamp(torch.zeros_like(v), *_bounds(v, loss))))
-
-
-def _concave(loss: Loss, v: Tensor, a: Tensor) -> Tensor:
-    """Return the function that is maximised."""
-    return a * v - loss.dual(a) - loss.kink * a.abs()
-
-
-def _bounds(like: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
-    return _like(like, loss.lower), _like(like, loss.upper)
+    return torch.maximum(torch.maximum(maximised(low), maximised(high)), maximised(zero))

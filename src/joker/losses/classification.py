@@ -17,14 +17,8 @@ class Hinge(ClassificationLoss):
     """``max(1 - u, 0)``: the support vector classifier. Its dual is linear."""
 
     quadratic: ClassVar[bool] = True
-
-    @property
-    def lower(self) -> Bound:
-        return 0.0
-
-    @property
-    def upper(self) -> Bound:
-        return 1.0
+    lower = 0.0
+    upper = 1.0
 
     def primal(self, u: Tensor) -> Tensor:
         return (1 - u).clamp(min=0)
@@ -43,9 +37,7 @@ class Hinge(ClassificationLoss):
 class SquaredHinge(Hinge):
     """``max(1 - u, 0)² / 2``: its dual is that of the hinge plus ``a² / 2``, without an upper bound."""
 
-    @property
-    def upper(self) -> Bound:
-        return math.inf
+    upper = math.inf
 
     def primal(self, u: Tensor) -> Tensor:
         return 0.5 * (1 - u).clamp(min=0).square()
@@ -70,13 +62,8 @@ class Logistic(ClassificationLoss):
     START: ClassVar[float] = 1e-3  # the first point; from a point well inside (0, 1) Newton's method stalls
     FLOOR: ClassVar[float] = 1e-30  # smallest dual variable, that of a margin of 69; 1 / FLOOR is finite in float32
 
-    @property
-    def lower(self) -> Bound:
-        return 0.0
-
-    @property
-    def upper(self) -> Bound:
-        return 1.0
+    lower = 0.0
+    upper = 1.0
 
     @property
     def device_form(self) -> DeviceForm:

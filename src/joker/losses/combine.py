@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import inf
 from numbers import Real
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -35,25 +36,13 @@ class Scaled(Loss):
                 "Use for example Scaled(Absolute(), 0.5)."
             )
 
-    @property
-    def frame(self) -> Frame:  # type: ignore[override]
-        """The frame of the loss."""
-        return self.loss.frame
-
-    @property
-    def quadratic(self) -> bool:  # type: ignore[override]
-        """The same as for the loss: the curvature is divided by ``c``."""
-        return self.loss.quadratic
-
-    @property
-    def barrier(self) -> bool:  # type: ignore[override]
-        """The same as for the loss."""
-        return self.loss.barrier
-
-    @property
-    def sigmoid(self) -> bool:  # type: ignore[override]
-        """The same as for the loss: a factor does not change the best prediction."""
-        return self.loss.sigmoid
+    # A factor changes neither these properties nor the best prediction.
+    frame = property(attrgetter("loss.frame"))
+    quadratic = property(attrgetter("loss.quadratic"))
+    barrier = property(attrgetter("loss.barrier"))
+    sigmoid = property(attrgetter("loss.sigmoid"))
+    kink = property(attrgetter("loss.kink"))
+    unbounded = property(attrgetter("loss.unbounded"))
 
     @property
     def lower(self) -> Bound:
@@ -62,14 +51,6 @@ class Scaled(Loss):
     @property
     def upper(self) -> Bound:
         return _times(self.c, self.loss.upper)
-
-    @property
-    def kink(self) -> float:
-        return self.loss.kink
-
-    @property
-    def unbounded(self) -> bool:
-        return self.loss.unbounded
 
     @property
     def unscaled(self) -> tuple[Loss, Bound]:

@@ -56,38 +56,10 @@ class Huber(Squared):
 
 
 @dataclass(frozen=True)
-class SquaredEpsilonInsensitive(Squared):
-    """``max(|u| - epsilon, 0)² / 2``."""
-
-    epsilon: float = 0.1
-
-    def __post_init__(self) -> None:
-        _require_tube(self.epsilon)
-
-    @property
-    def kink(self) -> float:
-        return self.epsilon
-
-    def primal(self, u: Tensor) -> Tensor:
-        return 0.5 * (u.abs() - self.epsilon).clamp(min=0).square()
-
-
-@dataclass(frozen=True)
-class Absolute(RegressionLoss):
-    """``|u|``: median regression. Its dual is zero inside the box."""
+class _ZeroDual(RegressionLoss):
+    """A loss whose dual is zero inside the box."""
 
     quadratic: ClassVar[bool] = True
-
-    @property
-    def lower(self) -> Bound:
-        return -1.0
-
-    @property
-    def upper(self) -> Bound:
-        return 1.0
-
-    def primal(self, u: Tensor) -> Tensor:
-        return u.abs()
 
     def dual(self, a: Tensor) -> Tensor:
         return torch.zeros_like(a)
@@ -100,24 +72,48 @@ class Absolute(RegressionLoss):
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(Absolute):
-    """``max(|u| - epsilon, 0)``: support vector regression."""
+class _Insensitive(RegressionLoss):
+    """A loss that is 0 for ``|u| <= epsilon``."""
 
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        _require_tube(self.epsilon)
+        _require(0 <= _number(self.epsilon) < math.inf, "epsilon", "at least 0 and finite", self.epsilon, "0.1")
 
     @property
     def kink(self) -> float:
         return self.epsilon
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(_Insensitive, Squared):
+    """``max(|u| - epsilon, 0)² / 2``."""
+
+    def primal(self, u: Tensor) -> Tensor:
+        return 0.5 * (u.abs() - self.epsilon).clamp(min=0).square()
+
+
+@dataclass(frozen=True)
+class Absolute(_ZeroDual):
+    """``|u|``: median regression. Its dual is zero inside the box."""
+
+    lower = -1.0
+    upper = 1.0
+
+    def primal(self, u: Tensor) -> Tensor:
+        return u.abs()
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(_Insensitive, Absolute):
+    """``max(|u| - epsilon, 0)``: support vector regression."""
 
     def primal(self, u: Tensor) -> Tensor:
         return (u.abs() - self.epsilon).clamp(min=0)
 
 
 @dataclass(frozen=True)
-class Quantile(Absolute):
+class Quantile(_ZeroDual):
     """The pinball loss ``max(q u, (q - 1) u)``; a tensor of shape (t,) sets q for each column."""
 
     quantile: Bound = 0.5
@@ -182,30 +178,11 @@ class Lp(RegressionLoss):
 
 
 @dataclass(frozen=True)
-class Tube(RegressionLoss):
+class Tube(_Insensitive, _ZeroDual):
     """0 for ``|u| <= epsilon`` and infinite otherwise: for use in an `InfimalConvolution`."""
-
-    epsilon: float = 0.1
-    quadratic: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _require_tube(self.epsilon)
-
-    @property
-    def kink(self) -> float:
-        return self.epsilon
 
     def primal(self, u: Tensor) -> Tensor:
         return torch.where(u.abs() <= self.epsilon, 0.0, math.inf).to(u)
-
-    def dual(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
-    def slope(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
-    def curvature(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
 
 
 def _require(holds: bool, name: str, rule: str, got: object, remedy: str) -> None:
@@ -216,7 +193,3 @@ def _require(holds: bool, name: str, rule: str, got: object, remedy: str) -> Non
 def _number(value: object) -> float:
     """Return ``value`` if it is a real number, else NaN, which fails every check."""
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-
-
-def _require_tube(epsilon: float) -> None:
-    _require(0 <= _number(epsilon) < math.inf, "epsilon", "at least 0 and finite", epsilon, "0.1")
