@@ -266,15 +266,13 @@ class Sinc(Kernel):
     def diag(self, x):
         return x.new_ones(len(x))
 
-    def distance(self, x, z):
-        return torch.cdist(x, z)
-
 
 def test_a_user_defined_kernel_is_a_kernel():
     kernel = kernels.get(Sinc(), bandwidth=2.0)
     x = rows(6)
     torch.testing.assert_close(kernel(x, x).diagonal(), kernel.diag(x))
     assert kernel.with_bandwidth(0.5).bandwidth == 0.5
+    torch.testing.assert_close(kernel.distance(x, x[:3]), torch.cdist(x, x[:3]), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.gpu

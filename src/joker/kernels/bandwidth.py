@@ -22,12 +22,7 @@ MIN_GROUP_ROWS = 16  # for any number of inputs: smaller groups would have too f
 MAX_PAIRS = 2**19  # counting (i, j) and (j, i); changes the median over 10,000 rows by about 0.1%
 
 
-def choose(
-    rule: str | float,
-    kernel: Kernel,
-    x: RowsLike,  # (n, d)
-    seed: int,
-) -> float:
+def choose(rule: str | float, kernel: Kernel, x: RowsLike, seed: int) -> float:  # (n, d)
     """Return the bandwidth σ that ``rule`` gives for ``kernel`` on the rows ``x``.
 
     Parameters
@@ -80,10 +75,7 @@ def _paper(kernel: Kernel, x: RowsLike, seed: int) -> float:
     return kernel.bandwidth_from(1 / _check_spread("paper", "mean squared", mean, len(rows)))
 
 
-def _variance(
-    x: RowsLike,  # (n, d)
-    rows: Tensor,  # (k,)
-) -> Tensor:  # (d,)
+def _variance(x: RowsLike, rows: Tensor) -> Tensor:  # (n, d), (k,) -> (d,)
     """Return the variance of each input over some rows, read in groups; exactly 0 for a constant input."""
     count, mean, squares = 0, torch.zeros(()), torch.zeros(())
     for group in rows.split(max(1, GROUP_ENTRIES // x.shape[1])):
@@ -114,16 +106,10 @@ def _distances(kernel: Kernel, x: RowsLike, groups: Sequence[Tensor]) -> Tensor:
     sizes = [len(group) * (len(group) - 1) // 2 for group in groups]
     distances = torch.empty(sum(sizes), dtype=torch.float64)
     for group, out in zip(groups, distances.split(sizes), strict=True):
-        out.copy_(_pairs(kernel, x[group].double()))
+        rows = x[group].double()
+        i, j = torch.triu_indices(len(rows), len(rows), offset=1, device=rows.device)
+        out.copy_(kernel.distance(rows, rows)[i, j])
     return distances
-
-
-def _pairs(
-    kernel: Kernel,
-    x: Tensor,  # (g, d)
-) -> Tensor:  # (g(g − 1)/2,)
-    i, j = torch.triu_indices(len(x), len(x), offset=1, device=x.device)
-    return kernel.distance(x, x)[i, j]
 
 
 def _check_spread(rule: str, what: str, value: float, rows: int) -> float:

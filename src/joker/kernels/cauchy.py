@@ -20,7 +20,6 @@ class Cauchy(Radial):
     matrices: ClassVar[int] = 1
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
-        """Return 1 / (1 + r2), in place."""
         return r2.add_(1).reciprocal_()
 
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)

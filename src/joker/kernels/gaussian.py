@@ -26,7 +26,6 @@ class Gaussian(Radial):
     matrices: ClassVar[int] = 1
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
-        """Return exp(−r2 / 2), in place."""
         return decay(r2.mul_(0.5))
 
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)

@@ -38,7 +38,6 @@ class Laplacian(Stationary):
         return gram(x, z, "distance") if gram_fused(x, z) else torch.cdist(x, z, p=1.0)
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
-        """Draw m frequencies of independent Cauchy variables, one in each column, in float64 on the CPU."""
         return torch.empty(d, m, dtype=torch.float64).cauchy_(0.0, 1 / self.bandwidth, generator=generator)
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from joker.kernels.base import Kernel, check_bandwidth
-from joker.kernels.distance import squared_distance
 
 
 @dataclass(frozen=True)
@@ -28,18 +27,11 @@ class Linear(Kernel):
     matrices: ClassVar[int] = 1
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        """Return the matrix of ⟨x_i, z_j⟩."""
         return x @ z.T
 
     def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
-        """Return ‖x_i‖²."""
         return torch.einsum("bd,bd->b", x, x)
 
-    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        """Return ‖x_i − z_j‖₂."""
-        return squared_distance(x, z).sqrt_()
-
     def with_bandwidth(self, bandwidth: float) -> Self:
-        """Return the kernel unchanged."""
         check_bandwidth(bandwidth)
         return self

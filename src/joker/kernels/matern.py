@@ -49,7 +49,6 @@ class Matern12(Matern):
         return self.profile(squared_distance(x, z, self.bandwidth, torch.float64).to(x.dtype))
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
-        """Return exp(−√r2), in place."""
         return decay(r2.sqrt_())
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
@@ -67,7 +66,6 @@ class Matern32(Matern):
     matrices: ClassVar[int] = 2
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
-        """Return (1 + s) exp(−s)."""
         s = r2.mul_(3).sqrt_()
         return s.add(1).mul_(decay(s))
 
@@ -82,6 +80,5 @@ class Matern52(Matern):
     matrices: ClassVar[int] = 2
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
-        """Return (1 + s + s²/3) exp(−s)."""
         s = r2.mul_(5).sqrt_()
         return torch.addcmul(s, s, s, value=1 / 3).add_(1).mul_(decay(s))

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter
 from joker.kernels.base import Kernel
-from joker.kernels.distance import squared_distance
 from joker.kernels.linear import Linear
 
 
@@ -47,12 +46,7 @@ class Polynomial(Kernel):
         return self._power((x / self.bandwidth) @ (z / self.bandwidth).T)
 
     def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
-        """Return (‖x_i‖²/σ² + 1)^degree."""
         return self._power(Linear().diag(x / self.bandwidth))
-
-    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        """Return ‖x_i − z_j‖₂."""
-        return squared_distance(x, z).sqrt_()
 
     def _power(self, product: Tensor) -> Tensor:
         return product.add_(1).pow_(int(self.degree))

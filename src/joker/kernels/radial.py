@@ -47,11 +47,6 @@ class Radial(Stationary):
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         return self.profile(squared_distance(x, z, self.bandwidth))
 
-    def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        """Return ‖x_i − z_j‖₂."""
-        return squared_distance(x, z).sqrt_()
-
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
-        """Draw m frequencies w = τg/σ, one in each column, in float64 on the CPU."""
         normal = torch.randn(d, m, dtype=torch.float64, generator=generator)
         return normal.mul_(self.mixture(m, generator).div_(self.bandwidth))

@@ -32,26 +32,17 @@ class WithConstant(Kernel):
         object.__setattr__(self, "bandwidth", self.inner.bandwidth)
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        """Return the matrix of k(x_i, z_j) + 1."""
         return self.inner(x, z) + 1  # not in place, as a kernel may return a view
 
     def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
-        """Return k(x_i, x_i) + 1."""
         return self.inner.diag(x) + 1
 
     def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        """Return the distance of k."""
         return self.inner.distance(x, z)
 
     def add_product(
-        self,
-        x: RowsLike,  # (n, d)
-        z: RowsLike,  # (k, d)
-        v: Tensor,  # (k, t)
-        out: Tensor,  # (n, t)
-        budget: int,
-        row_bytes: tuple[int, int] = (0, 0),
-    ) -> bool:
+        self, x: RowsLike, z: RowsLike, v: Tensor, out: Tensor, budget: int, row_bytes: tuple[int, int] = (0, 0)
+    ) -> bool:  # (n, d), (k, d), (k, t), (n, t)
         """Add k(x, z) v and the sum of v to ``out`` without the matrix, if k can do that."""
         added = self.inner.add_product(x, z, v, out, budget, row_bytes)
         if added:
