@@ -22,7 +22,7 @@ MIN_GROUP_ROWS = 16  # for any number of inputs: smaller groups would have too f
 MAX_PAIRS = 2**19  # counting (i, j) and (j, i); changes the median over 10,000 rows by about 0.1%
 
 
-def choose(rule: str | float, kernel: Kernel, x: RowsLike, seed: int) -> float:  # (n, d)
+def choose(rule: str | float, kernel: Kernel, x: RowsLike, seed: int) -> float:  # x (n, d)
     """Return the bandwidth σ that ``rule`` gives for ``kernel`` on the rows ``x``.
 
     Parameters

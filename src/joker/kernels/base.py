@@ -92,7 +92,7 @@ class Kernel(ABC):
 
     def add_product(
         self, x: RowsLike, z: RowsLike, v: Tensor, out: Tensor, budget: int, row_bytes: tuple[int, int] = (0, 0)
-    ) -> bool:  # (n, d), (k, d), (k, t), (n, t)
+    ) -> bool:  # x (n, d), z (k, d), v (k, t), out (n, t)
         """Add k(x, z) v to ``out`` without the matrix and return True; return False if that is not possible.
 
         :func:`joker.kernels.matvec.matvec` then computes tiles of the matrix.

@@ -67,7 +67,7 @@ def matvec(
 
 def tile_shape(
     kernel: Kernel, x: RowsLike, z: RowsLike, budget: int, row_bytes: tuple[int, int] = (0, 0)
-) -> tuple[int, int]:  # (n, d), (k, d)
+) -> tuple[int, int]:  # x (n, d), z (k, d)
     """Return the rows and columns of the largest tile of k(x, z) that fits into ``budget`` bytes.
 
     The tile is square unless the matrix has fewer rows or columns: a square tile has the most entries

@@ -42,7 +42,7 @@ class WithConstant(Kernel):
 
     def add_product(
         self, x: RowsLike, z: RowsLike, v: Tensor, out: Tensor, budget: int, row_bytes: tuple[int, int] = (0, 0)
-    ) -> bool:  # (n, d), (k, d), (k, t), (n, t)
+    ) -> bool:  # x (n, d), z (k, d), v (k, t), out (n, t)
         """Add k(x, z) v and the sum of v to ``out`` without the matrix, if k can do that."""
         added = self.inner.add_product(x, z, v, out, budget, row_bytes)
         if added:
