@@ -47,9 +47,8 @@ class JsonLog(Callback):
         line = {"event": event, "title": run.title, "time": datetime.now(UTC).isoformat(), **entries}
         text = json.dumps({name: _plain(value) for name, value in line.items()}, allow_nan=False)
         try:
-            with Path(self.path).open(
-                "a", encoding="utf-8"
-            ) as file:  # closed each time, so that no line stays in a buffer
+            # The file is closed each time, so that no line stays in a buffer.
+            with Path(self.path).open("a", encoding="utf-8") as file:
                 file.write(f"{text}\n")
         except OSError as error:
             raise InvalidFile(

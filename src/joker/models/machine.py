@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -22,15 +22,24 @@ from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
 class Machine(ABC):
     """A prediction function f(x) = ⟨θ, φ(x)⟩ for each of t columns."""
 
+    weights_name: ClassVar[str]
+    """The name of the field with the weights, which have one row for each training row or feature."""
+
+    @property
+    def weights(self) -> Tensor:  # (n, t) or (m, t)
+        """The weights."""
+        weights: Tensor = getattr(self, self.weights_name)
+        return weights
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of rows and predictions."""
+        return self.weights.dtype
+
     @property
     @abstractmethod
     def n_inputs(self) -> int:
         """The number of inputs d."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> torch.dtype:
-        """The floating-point type of rows and predictions."""
 
     @property
     @abstractmethod
@@ -60,13 +69,17 @@ class Machine(ABC):
             raise InvalidData(f"X must be {self.dtype}, as in training; got {rows.dtype}. Use X.to({self.dtype}).")
         return rows
 
-    @abstractmethod
     def columns(self, start: int, stop: int) -> Self:
         """Return a machine with the columns ``start`` to ``stop`` only, and a copy of their weights."""
+        return self._with_weights(self.weights[:, start:stop].clone())
 
-    @abstractmethod
     def joined(self, others: Sequence[Self]) -> Self:
         """Return a machine with the columns of this one and of ``others``, which have the same rows or features."""
+        return self._with_weights(torch.cat([self.weights, *(other.weights for other in others)], dim=1))
+
+    def _with_weights(self, weights: Tensor) -> Self:
+        changed: dict[str, Any] = {self.weights_name: weights}
+        return replace(self, **changed)
 
     @abstractmethod
     def tile_bytes(self, rows: int, row_bytes: int) -> int:
@@ -80,6 +93,8 @@ class Machine(ABC):
 class ExactMachine(Machine):
     """f(x) = Σ α_i k(x, x_i) over the training rows x_i."""
 
+    weights_name = "alpha"
+
     kernel: Kernel
     x: Rows  # (n, d)
     alpha: Tensor  # (n, t)
@@ -89,18 +104,8 @@ class ExactMachine(Machine):
         return self.x.shape[1]
 
     @property
-    def dtype(self) -> torch.dtype:
-        return self.alpha.dtype
-
-    @property
     def constant(self) -> Tensor:  # (t,)
         return self.alpha.sum(0)
-
-    def columns(self, start: int, stop: int) -> Self:
-        return replace(self, alpha=self.alpha[:, start:stop].clone())
-
-    def joined(self, others: Sequence[Self]) -> Self:
-        return replace(self, alpha=torch.cat([self.alpha, *(other.alpha for other in others)], dim=1))
 
     def __repr__(self) -> str:
         return f"ExactMachine({self.kernel!r}, rows={len(self.x)}, columns={self.alpha.shape[1]})"
@@ -126,6 +131,8 @@ class ExactMachine(Machine):
 class FeatureMachine(Machine):
     """f(x) = ⟨θ, ψ(x)⟩ with random features ψ."""
 
+    weights_name = "theta"
+
     features: FeatureMap
     theta: Tensor  # (m, t)
 
@@ -134,18 +141,8 @@ class FeatureMachine(Machine):
         return self.features.n_inputs
 
     @property
-    def dtype(self) -> torch.dtype:
-        return self.theta.dtype
-
-    @property
     def constant(self) -> Tensor:  # (t,)
         return self.theta[-1]
-
-    def columns(self, start: int, stop: int) -> Self:
-        return replace(self, theta=self.theta[:, start:stop].clone())
-
-    def joined(self, others: Sequence[Self]) -> Self:
-        return replace(self, theta=torch.cat([self.theta, *(other.theta for other in others)], dim=1))
 
     def __repr__(self) -> str:
         kind = type(self.features).__name__

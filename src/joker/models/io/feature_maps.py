@@ -92,14 +92,11 @@ def _exact_draw(plain: FeatureMap) -> Draw | None:
     tensors = {name: tensor.cpu() for name, tensor in plain.tensors.items()}
     if plain.origin is None or all(tensor.numel() <= SAMPLE_ENTRIES for tensor in tensors.values()):
         return None
-    again = _redraw(plain.origin, _dtype_of(tensors))
+    dtype = next((tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()), torch.float64)
+    again = _redraw(plain.origin, dtype)
     same = again.tensors.keys() == tensors.keys() and _numbers(again) == _numbers(plain)
     same = same and all(torch.equal(tensor, tensors[name]) for name, tensor in again.tensors.items())
     return plain.origin if same else None
-
-
-def _dtype_of(tensors: Mapping[str, Tensor]) -> torch.dtype:
-    return next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float64)
 
 
 def _redraw(draw: Draw, dtype: torch.dtype) -> FeatureMap:

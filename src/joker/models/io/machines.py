@@ -28,25 +28,14 @@ from joker.models.machine import ExactMachine, FeatureMachine, Machine
 class Coder:
     """How one kind of machine is written and read.
 
-    Parameters
-    ----------
-    machine : type
-        The class of the machine.
-    weights : str
-        The name of the weights, as a field of the machine and as a tensor of the file.
-    pack : callable
-        ``pack(machine, store_features)`` returns the document and the tensors, without the weights.
-    unpack : callable
-        ``unpack(reader, weights, device)`` returns the machine.
-    kernel : callable
-        ``kernel(machine)`` returns the kernel that is needed to read the file, or None.
+    ``pack(machine, store_features)`` returns the document and the tensors, without the weights; ``unpack(reader,
+    weights, device)`` returns the machine; ``kernel(machine)`` returns the kernel that is needed to read the file.
     """
 
     machine: type[Machine]
-    weights: str
     pack: Callable[[Any, bool], tuple[Document, Tensors]]
     unpack: Callable[[ModelReader, Tensor, torch.device], Machine]
-    kernel: Callable[[Any], Any]
+    kernel: Callable[[Any], Any]  # None if no kernel is needed
 
 
 def pack(machines: Sequence[Machine], *, store_features: bool = False) -> tuple[Document, Tensors]:
@@ -60,15 +49,15 @@ def pack(machines: Sequence[Machine], *, store_features: bool = False) -> tuple[
         Whether to save the tensors of a feature map even if its seed reproduces them exactly.
     """
     kind, coder = _coder(machines[0])
-    _check_shared(machines, coder.weights)
-    weights, columns = _join([getattr(machine, coder.weights) for machine in machines])
+    _check_shared(machines)
+    weights, columns = _join([machine.weights for machine in machines])
     if not bool(weights.isfinite().all()):
         raise InvalidData(
             "the weights of a model must be finite to be saved; they are not. Scale the inputs and fit again."
         )
     body, tensors = coder.pack(machines[0], store_features)
     document = {"kind": kind, "dtype": str(weights.dtype).removeprefix("torch."), "columns": columns, **body}
-    return document, {coder.weights: weights, **tensors}
+    return document, {coder.machine.weights_name: weights, **tensors}
 
 
 def unpack(
@@ -77,11 +66,14 @@ def unpack(
     """Return the machines on ``device``, each with a copy of its weights."""
     reader = ModelReader(document, tensors, custom)
     coder = CODERS[document["kind"]]
-    weights = reader.take(coder.weights)
+    weights = reader.take(coder.machine.weights_name)
     if weights.dim() != 2 or not weights.numel():
         raise InvalidFile(f"the weights must be a matrix; they have shape {tuple(weights.shape)}")
     machine = coder.unpack(reader, weights, device)
-    return [machine.columns(*_within(weights, *columns)) for columns in document["columns"]]
+    for start, stop in document["columns"]:
+        if not 0 <= start < stop <= weights.shape[1]:
+            raise InvalidFile(f"columns must be among the {weights.shape[1]} of the weights; got {start} to {stop}")
+    return [machine.columns(start, stop) for start, stop in document["columns"]]
 
 
 def kernel_of(machine: Machine) -> Any:
@@ -93,9 +85,9 @@ def _coder(machine: Machine) -> tuple[str, Coder]:
     return next((kind, coder) for kind, coder in CODERS.items() if isinstance(machine, coder.machine))
 
 
-def _check_shared(machines: Sequence[Machine], weights: str) -> None:
+def _check_shared(machines: Sequence[Machine]) -> None:
     first, *others = machines
-    shared = [field.name for field in fields(first) if field.name != weights]
+    shared = [field.name for field in fields(first) if field.name != first.weights_name]
     for other, name in ((other, name) for other in others for name in shared):
         if getattr(other, name, None) is not getattr(first, name):
             raise InvalidData(f"the models of a path may differ in their weights only; {name} differs. Fit it again.")
@@ -112,12 +104,6 @@ def _join(weights: Sequence[Tensor]) -> tuple[Tensor, list[list[int]]]:
             starts.append(starts[-1] + tensor.shape[1])
         columns.append([starts[place], starts[place + 1]])
     return torch.cat(distinct, dim=1), columns
-
-
-def _within(weights: Tensor, start: int, stop: int) -> tuple[int, int]:
-    if not 0 <= start < stop <= weights.shape[1]:
-        raise InvalidFile(f"columns must be among the {weights.shape[1]} of the weights; got {start} to {stop}")
-    return start, stop
 
 
 def _pack_exact(machine: ExactMachine, store_features: bool) -> tuple[Document, Tensors]:
@@ -155,6 +141,6 @@ def _unpack_features(reader: ModelReader, theta: Tensor, device: torch.device) -
 
 
 CODERS = {
-    "exact": Coder(ExactMachine, "alpha", _pack_exact, _unpack_exact, _exact_kernel),
-    "features": Coder(FeatureMachine, "theta", _pack_features, _unpack_features, _drawn_kernel),
+    "exact": Coder(ExactMachine, _pack_exact, _unpack_exact, _exact_kernel),
+    "features": Coder(FeatureMachine, _pack_features, _unpack_features, _drawn_kernel),
 }
