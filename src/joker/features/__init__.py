@@ -24,22 +24,14 @@ NUMBERS_PER_LENGTH = 8  # float64 numbers that a kernel may need to draw the len
 class Kind:
     """A kind of feature map: how it is drawn, and for which kernels.
 
-    Parameters
-    ----------
-    draw : callable
-        ``draw(kernel, d, m, generator)``, in float64 on the CPU.
-    needs : str
-        The condition on the kernel, in words for a message.
-    outline : callable
-        ``outline(kernel, d, m, blank)``: the map without its numbers, with tensors from ``blank(*shape)``.
-    held : int
-        The peak memory of drawing, as a multiple of the numbers of the map in float64.
+    ``draw(kernel, d, m, generator)`` returns the map in float64 on the CPU, and ``outline(kernel, d, m, blank)`` the
+    map without its numbers, with tensors from ``blank(*shape)``.
     """
 
     draw: Callable[[Any, int, int, torch.Generator], FeatureMap]
-    needs: str
+    needs: str  # the condition on the kernel, in words for a message
     outline: Callable[[Any, int, int, Blank], FeatureMap]
-    held: int = 1
+    held: int = 1  # the peak memory of drawing, as a multiple of the numbers of the map in float64
 
 
 KINDS = {
@@ -112,9 +104,8 @@ def outline(
     chosen = KINDS[_suitable(kernel, kind)]
     _check_number(m)
     outlined = chosen.outline(kernel, d, m, blank)
-    return outlined, 8 * (
-        chosen.held * sum(tensor.numel() for tensor in outlined.tensors.values()) + NUMBERS_PER_LENGTH * m
-    )
+    numbers = sum(tensor.numel() for tensor in outlined.tensors.values())
+    return outlined, 8 * (chosen.held * numbers + NUMBERS_PER_LENGTH * m)
 
 
 def check(kernel: FeatureKernel, kind: str | None, d: int, m: int | None) -> None:

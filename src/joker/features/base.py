@@ -21,12 +21,10 @@ class FeatureKernel(Protocol):
     @property
     def name(self) -> str:
         """The name of the kernel in messages."""
-        ...
 
     @property
     def feature_kinds(self) -> tuple[str, ...]:
         """The kinds of feature map of the kernel, the default first."""
-        ...
 
 
 class Spectral(Protocol):
@@ -34,7 +32,6 @@ class Spectral(Protocol):
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
         """Draw m frequencies w, one in each column, in float64 on the CPU."""
-        ...
 
 
 class ScaleMixture(Protocol):
@@ -43,11 +40,9 @@ class ScaleMixture(Protocol):
     @property
     def bandwidth(self) -> float:
         """The length scale σ."""
-        ...
 
     def mixture(self, m: int, generator: torch.Generator) -> Tensor:  # (m,)
         """Draw m values of the scale τ, in float64 on the CPU."""
-        ...
 
 
 class Power(Protocol):
@@ -56,34 +51,20 @@ class Power(Protocol):
     @property
     def bandwidth(self) -> float:
         """The length scale σ."""
-        ...
 
     @property
     def degree(self) -> int:
         """The power."""
-        ...
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The arguments with which a map can be drawn again, bit for bit on the same machine.
+    """The arguments with which a map can be drawn again, bit for bit on the same machine."""
 
-    Parameters
-    ----------
-    kernel : FeatureKernel
-        The kernel that the features approximate.
-    kind : str
-        The kind of map, a name of :data:`joker.features.KINDS`.
-    d, m : int
-        The number of inputs and of features.
-    seed : int
-        The seed of the draw.
-    """
-
-    kernel: FeatureKernel
-    kind: str
-    d: int
-    m: int
+    kernel: FeatureKernel  # that the features approximate
+    kind: str  # a name of joker.features.KINDS
+    d: int  # number of inputs
+    m: int  # number of features
     seed: int
 
 
@@ -114,10 +95,7 @@ class FeatureMap(ABC):
         """The number of features m."""
 
     @abstractmethod
-    def __call__(
-        self,
-        x: Tensor,  # (b, d)
-    ) -> Tensor:  # (b, m)
+    def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         """Return ψ of each row."""
 
     @abstractmethod
@@ -128,13 +106,8 @@ class FeatureMap(ABC):
     def work_bytes(self, b: int) -> int:
         """Return the bytes that a call on b rows holds at its peak, including its result."""
 
-    def fill(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-        low: Tensor | None = None,  # (b, m), bfloat16
-    ) -> Tensor:  # (b, m)
-        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``."""
+    def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor:  # (b, d) -> (b, m)
+        """Return ψ of each row, in ``out`` if that is given, and also write it to ``low``, in bfloat16."""
         psi = self(x)
         if low is not None:
             low.copy_(psi)
@@ -144,21 +117,14 @@ class FeatureMap(ABC):
         """Return the bytes that `fill` on b rows holds at its peak beside ``out`` and ``low``."""
         return self.work_bytes(b)
 
-    def mixed(
-        self,
-        x: Tensor,  # (b, d)
-        out: Tensor | None = None,  # (b, m)
-    ) -> tuple[Tensor, Tensor]:  # (b, m), and padded (b, m)
+    def mixed(self, x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), and padded
         """Return ψ of each row, in ``out`` if that is given, and the same in bfloat16, padded with zeros.
 
         Rows and columns of zeros make both sides multiples of 16: products of matrices of other sizes are several
         times slower on tensor cores.
         """
-        low = x.new_empty(
-            round_up(len(x), TENSOR_CORE_MULTIPLE),
-            round_up(self.n_features, TENSOR_CORE_MULTIPLE),
-            dtype=torch.bfloat16,
-        )
+        shape = (round_up(side, TENSOR_CORE_MULTIPLE) for side in (len(x), self.n_features))
+        low = x.new_empty(*shape, dtype=torch.bfloat16)
         low[len(x) :] = 0
         low[:, self.n_features :] = 0
         return self.fill(x, out, low[: len(x), : self.n_features]), low
@@ -169,11 +135,7 @@ class FeatureMap(ABC):
             self.n_features, TENSOR_CORE_MULTIPLE
         )
 
-    def apply(
-        self,
-        x: Tensor,  # (b, d)
-        theta: Tensor,  # (m, t)
-    ) -> Tensor:  # (b, t)
+    def apply(self, x: Tensor, theta: Tensor) -> Tensor:  # (b, d), (m, t) -> (b, t)
         """Return ψ(x) θ."""
         return self(x) @ theta
 

@@ -15,21 +15,11 @@ from joker.ops.fourier import cosine_sum, cosines, sum_bytes, sums_fused
 
 @dataclass(frozen=True, eq=False)
 class Fourier(FilledMap):
-    """ψ(x) = √(2/m) cos(Wᵀx + β), with β uniform on [0, 2π).
+    """ψ(x) = √(2/m) cos(Wᵀx + β), with β uniform on [0, 2π)."""
 
-    Parameters
-    ----------
-    weights : Tensor
-        The frequencies W, (d, m).
-    phase : Tensor
-        The phases β, (m,).
-    scale : float
-        √(2/m), where m is the number of features of the whole map; the same for a slice.
-    """
-
-    weights: Tensor  # (d, m)
-    phase: Tensor  # (m,)
-    scale: float
+    weights: Tensor  # (d, m), the frequencies W
+    phase: Tensor  # (m,), the phases β
+    scale: float  # √(2/m), where m is the number of features of the whole map; the same for a slice
 
     @property
     def n_inputs(self) -> int:
@@ -63,15 +53,9 @@ class Fourier(FilledMap):
 
 @dataclass(frozen=True, eq=False)
 class FourierPairs(FilledMap):
-    """ψ(x) = √(2/m) [cos Wᵀx, sin Wᵀx], so that ‖ψ(x)‖ = 1 for every draw.
+    """ψ(x) = √(2/m) [cos Wᵀx, sin Wᵀx], so that ‖ψ(x)‖ = 1 for every draw."""
 
-    Parameters
-    ----------
-    weights : Tensor
-        The frequencies W, (d, m/2).
-    """
-
-    weights: Tensor  # (d, m/2)
+    weights: Tensor  # (d, m/2), the frequencies W
 
     @property
     def n_inputs(self) -> int:

@@ -13,17 +13,9 @@ from joker.features.base import Blank, FeatureKernel, FeatureMap
 
 @dataclass(frozen=True, eq=False)
 class Identity(FeatureMap):
-    """ψ(x) = x, or the inputs ``first`` to ``last`` of it: a view, not a copy.
+    """ψ(x) = x, or the inputs ``first`` to ``last`` of it: a view, not a copy."""
 
-    Parameters
-    ----------
-    inputs : int
-        The number of inputs d.
-    first, last : int
-        The inputs that are features.
-    """
-
-    inputs: int
+    inputs: int  # number of inputs d
     first: int
     last: int
 

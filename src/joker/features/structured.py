@@ -25,29 +25,14 @@ class Structured(FilledMap):
     of the frequencies. The rows of a block are orthogonal and nearly uniform on the
     sphere. A row costs O(m log p) time, instead of O(m d) for a dense map, and the map stores
     5m numbers. Inputs are padded with zeros to p, a power of two.
-
-    Parameters
-    ----------
-    signs : Tensor
-        The diagonals of c blocks, D₁ first, (c, 3, p).
-    radii : Tensor
-        R, with the constant that makes the rows of a block unit vectors, (m,).
-    phase : Tensor
-        The phases β, (m,).
-    scale : float
-        √(2/m), where m is the number of features of the whole map; the same for a slice.
-    inputs : int
-        The number of inputs d ≤ p.
-    skip : int
-        The number of rows of the first block before the first feature.
     """
 
-    signs: Tensor  # (c, 3, p)
-    radii: Tensor  # (m,)
-    phase: Tensor  # (m,)
-    scale: float
-    inputs: int
-    skip: int = 0
+    signs: Tensor  # (c, 3, p), the diagonals of c blocks, D₁ first
+    radii: Tensor  # (m,), R with the constant that makes the rows of a block unit vectors
+    phase: Tensor  # (m,), the phases β
+    scale: float  # √(2/m), where m is the number of features of the whole map; the same for a slice
+    inputs: int  # number of inputs d ≤ p
+    skip: int = 0  # number of rows of the first block before the first feature
 
     @property
     def n_inputs(self) -> int:

@@ -20,25 +20,14 @@ class TensorSketch(FeatureMap):
     preserves inner products in expectation. So does the circular convolution of independent
     sketches, which is a count sketch of the tensor power.
 
-    Parameters
-    ----------
-    buckets : Tensor
-        The bucket of each input, (degree, d + 1), of int64.
-    signs : Tensor
-        The sign of each input, (degree, d + 1).
-    bandwidth : float
-        The length scale σ.
-    width : int
-        The number of buckets.
-    first, last : int
-        The buckets that are features. The transform needs all buckets, so a call of a slice
-        needs as much memory as that of the whole map; only its result is smaller.
+    The buckets ``first`` to ``last`` are features. The transform needs all buckets, so a call of a slice
+    needs as much memory as that of the whole map; only its result is smaller.
     """
 
-    buckets: Tensor  # (degree, d + 1)
-    signs: Tensor  # (degree, d + 1)
-    bandwidth: float
-    width: int
+    buckets: Tensor  # (degree, d + 1), of int64: the bucket of each input
+    signs: Tensor  # (degree, d + 1), the sign of each input
+    bandwidth: float  # the length scale σ
+    width: int  # number of buckets
     first: int
     last: int
 

@@ -15,18 +15,10 @@ from joker.ops.triton_support import round_up
 
 @dataclass(frozen=True, eq=False)
 class WithConstant(FilledMap):
-    """The features of a map and, as the last one, a feature that is always 1; its weight is the intercept.
+    """The features of a map and, as the last one, a feature that is always 1; its weight is the intercept."""
 
-    Parameters
-    ----------
-    inner : FeatureMap
-        The map without the constant.
-    itemsize : int
-        Bytes of one number of the rows that the map is called with.
-    """
-
-    inner: FeatureMap
-    itemsize: int = 8
+    inner: FeatureMap  # without the constant
+    itemsize: int = 8  # bytes of one number of the rows that the map is called with
 
     @property
     def n_inputs(self) -> int:
@@ -34,12 +26,10 @@ class WithConstant(FilledMap):
 
     @property
     def n_features(self) -> int:
-        """The number of features m, including the constant."""
         return self.inner.n_features + 1
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the map without the constant."""
         return self.inner.nbytes
 
     def fill(self, x: Tensor, out: Tensor | None = None, low: Tensor | None = None) -> Tensor:  # (b, d) -> (b, m)
@@ -55,7 +45,6 @@ class WithConstant(FilledMap):
         return x.new_empty(len(x), width)[:, : self.n_features]
 
     def fill_bytes(self, b: int) -> int:
-        """Return the bytes that the map needs."""
         return self.inner.fill_bytes(b)
 
     def apply(self, x: Tensor, theta: Tensor) -> Tensor:  # (b, d), (m, t) -> (b, t)

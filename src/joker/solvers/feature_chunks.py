@@ -29,54 +29,36 @@ class FeatureMap(Protocol):
     @property
     def n_features(self) -> int:
         """The number of features m."""
-        ...
 
     def __call__(self, x: Tensor, /) -> Tensor:  # (b, d) -> (b, m)
         """Return ψ of each row."""
-        ...
 
     def fill(self, x: Tensor, out: Tensor, /) -> Tensor:  # (b, d), (b, m) -> (b, m)
         """Return ψ of each row, in ``out``."""
-        ...
 
     def work_bytes(self, b: int, /) -> int:
         """Return the bytes that a call on b rows holds at its peak."""
-        ...
 
     def apply(self, x: Tensor, theta: Tensor, /) -> Tensor:  # (b, d), (m, t) -> (b, t)
         """Return ψ(x) θ."""
-        ...
 
     def apply_bytes(self, b: int, t: int, /) -> int:
         """Return the bytes that `apply` on b rows and t columns holds at its peak, beside its result."""
-        ...
 
     def mixed(self, x: Tensor, out: Tensor | None = None, /) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), and padded
         """Return ψ of each row, and the same in bfloat16, padded with rows and columns of zeros."""
-        ...
 
     def slice(self, start: int, stop: int, /) -> Self:
         """Return the map of the features ``start`` to ``stop`` alone."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureChunk:
-    """Some of the features of a block, computed together.
+    """Some of the features of a block, computed together."""
 
-    Parameters
-    ----------
-    at : slice
-        The features of the chunk.
-    features : FeatureMap
-        The map of these features alone.
-    low : int or None
-        The number of features in a bfloat16 slice, from which K is computed; None computes K in full precision.
-    """
-
-    at: slice
-    features: FeatureMap
-    low: int | None
+    at: slice  # the features of the chunk
+    features: FeatureMap  # the map of these features alone
+    low: int | None  # features in a bfloat16 slice, from which K is computed; None computes K in full precision
 
     @cached_property
     def slices(self) -> list[tuple[slice, FeatureMap]]:
@@ -85,10 +67,8 @@ class FeatureChunk:
         return [(at, self.features.slice(at.start, at.stop)) for at in chunk_slices(m, self.low or m)]
 
     def gram_and_features(
-        self,
-        x: Tensor,  # (b, d)
-        psi: Tensor | None = None,  # (b, m)
-    ) -> tuple[Tensor, Tensor]:  # (b, b), (b, m)
+        self, x: Tensor, psi: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:  # (b, d), (b, m) -> (b, b), (b, m)
         """Return K = ΨΨᵀ of the features of the chunk, and the features, in ``psi`` where that is given."""
         if self.low is None:
             psi = self.features(x) if psi is None else self.features.fill(x, psi)
@@ -105,21 +85,11 @@ class FeatureChunk:
 
 @dataclass(frozen=True)
 class Chunking:
-    """The way in which the features of a block are computed.
+    """The way in which the features of a block are computed."""
 
-    Parameters
-    ----------
-    size : int
-        The number of features in a chunk.
-    low : int or None
-        The number of them that exist in bfloat16 at a time; None for none.
-    ahead : bool
-        Whether the next block is prepared while one is solved, in a second buffer.
-    """
-
-    size: int
-    low: int | None = None
-    ahead: bool = False
+    size: int  # number of features in a chunk
+    low: int | None = None  # number of them that exist in bfloat16 at a time; None for none
+    ahead: bool = False  # whether the next block is prepared while one is solved, in a second buffer
 
     def smaller(self) -> Chunking | None:
         """Return a chunking that needs less memory, or None if there is none.
@@ -143,9 +113,8 @@ def choose_chunking(
     features: FeatureMap, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, ahead: bool, itemsize: int
 ) -> Chunking:
     """Return the fastest chunking with which a step fits into ``budget`` bytes, or else the smallest chunking."""
-    chunking = Chunking(
-        m, m if mixed else None, ahead and b * m >= (AHEAD_ENTRIES_ONE_COLUMN if t == 1 else AHEAD_ENTRIES)
-    )
+    large = b * m >= (AHEAD_ENTRIES_ONE_COLUMN if t == 1 else AHEAD_ENTRIES)
+    chunking = Chunking(m, m if mixed else None, ahead and large)
     while (smaller := chunking.smaller()) is not None:
         chunk = features if chunking.size == m else features.slice(0, chunking.size)
         if feature_step_bytes(chunk, b, d, m, t, chunking, itemsize) <= budget:
