@@ -9,25 +9,26 @@ with a horizon 1/r of half an epoch is dual feasible, as the box is convex, and 
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from joker.data import Blocks
 from joker.ops.rows import take
 from joker.runtime.memory import CHUNK_ENTRIES
+from joker.solvers.saved_tensors import SavedTensors
 from joker.solvers.state import OpenBlock, State
 
 HORIZON = 0.5  # epochs; benchmarks/averaging.py compares the average with the last iterate
 
 
-class Average:
+class Average(SavedTensors):
     """Exponential average of α and its image, without the bias towards the start.
 
     α of a row changes only when its block is visited. So its sum is updated only then, and
     when the average is read: a step costs time proportional to the block.
     """
+
+    saved = ("alpha", "image", "steps", "seen")
 
     def __init__(self, state: State, blocks: Blocks) -> None:
         self.rate = min(1.0, 1 / (HORIZON * blocks.count))
@@ -37,13 +38,7 @@ class Average:
         self.steps = torch.zeros(1, dtype=torch.int64, device=state.alpha.device)
         self.seen = self.steps.repeat(blocks.count)  # the step at which the sum of each block was last updated
 
-    def record(
-        self,
-        k: Tensor,  # (1,)
-        block: OpenBlock,
-        a: Tensor,  # (b, t)
-        state: State,
-    ) -> None:
+    def record(self, k: Tensor, block: OpenBlock, a: Tensor, state: State) -> None:  # k (1,), a (b, t)
         """Add a step that moved block k from ``block.a`` to ``a``."""
         sums = torch.lerp(block.a, take(self.alpha, block.rows), self._remaining(self.seen.index_select(0, k)))
         self.alpha.index_copy_(0, block.rows, torch.lerp(sums, a, self.rate))
@@ -71,15 +66,6 @@ class Average:
             share = remaining[k:stop].repeat_interleave(lengths[k:stop])[:, None]
             alpha[rows] = torch.lerp(state.alpha[rows], self.alpha[rows], share) / weight
         return alpha, self.image / weight
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return copies of the sums and counts."""
-        return {name: getattr(self, name).clone() for name in ("alpha", "image", "steps", "seen")}
-
-    def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Restore saved sums and counts."""
-        for name in ("alpha", "image", "steps", "seen"):
-            getattr(self, name).copy_(saved[name])
 
     def _remaining(self, seen: Tensor) -> Tensor:
         """Return the weight that a sum updated at the step ``seen`` has now."""

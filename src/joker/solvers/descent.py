@@ -89,7 +89,9 @@ class Descent:
                 point, gap, reason = self._evaluate(callback, score)
                 if reason or limit:
                     self.schedule.release()
-                    return self._report(point, gap, reason or limit or Reason.ASKED)
+                    reason = reason or limit or Reason.ASKED
+                    counts = self.statistics.outcomes, self.statistics.products
+                    return Report(*point, gap, reason, tuple(self.records), *counts)
             with hold_interrupts():
                 self.step()
             self.seconds = time.perf_counter() - started
@@ -112,12 +114,8 @@ class Descent:
             self.whole = True
 
     def _visit(
-        self,
-        k: Tensor,  # (1,)
-        rows: Tensor,  # (b,)
-        x: Tensor | None,  # (b, d)
-        prepared: PreparedBlock | None = None,
-    ) -> None:
+        self, k: Tensor, rows: Tensor, x: Tensor | None, prepared: PreparedBlock | None = None
+    ) -> None:  # k (1,), rows (b,), x (b, d)
         """Visit block k, with its inputs or its prepared tensors, without reading any number on the CPU."""
         rows = rows.long()
         if self.momentum:
@@ -253,10 +251,6 @@ class Descent:
         gaps = [record.relative_gap for record in self._earlier()][1 - SLOW_EVALUATIONS :]
         slow = len(gaps) == SLOW_EVALUATIONS - 1 and gap.worst > SLOW_SHARE * gaps[0]
         return Reason.SLOW if slow and self.blocks.count == 1 else None
-
-    def _report(self, point: Point, gap: Gap, reason: Reason) -> Report:
-        statistics = self.statistics
-        return Report(*point, gap, reason, tuple(self.records), statistics.outcomes, statistics.products)
 
     def _release_tiles(self) -> None:
         """Return the memory of freed tiles to the system, so that the next phase does not add to it; not on a GPU."""

@@ -28,13 +28,16 @@ from joker.solvers.block.result import BlockResult
 from joker.solvers.block.trust_region import BlockSolver
 from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.problem import Problem
+from joker.solvers.saved_tensors import SavedTensors
 from joker.solvers.state import State
 
 OBJECTIVE_ROUNDING = 100  # units in the last place by which rounding errors may raise an objective of many rows
 
 
-class Momentum:
+class Momentum(SavedTensors):
     """The point z and the weight θ. The state is x between two steps, and y during a step."""
+
+    saved = ("alpha", "image", "theta")
 
     def __init__(self, state: State, count: int) -> None:
         self.count = count
@@ -79,12 +82,8 @@ class Momentum:
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of z, its image and θ, and the dual objective at the last check."""
-        points = {"alpha": self.alpha.clone(), "image": self.image.clone()}
-        return {**points, "theta": self.theta.clone(), "dual": self.dual}
+        return {**super().state_dict(), "dual": self.dual}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Restore what `state_dict` has returned."""
-        for name in ("alpha", "image", "theta"):
-            getattr(self, name).copy_(saved[name])
-        dual = saved["dual"]
-        self.dual = None if dual is None else dual.to(self.alpha.device)
+        super().load_state_dict(saved)
+        self.dual = None if saved["dual"] is None else saved["dual"].to(self.alpha.device)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.gap import Gap
+from joker.solvers.saved_tensors import SavedTensors
 
 
 class Reason(Enum):
@@ -61,8 +62,10 @@ class Record:
         }
 
 
-class BlockStatistics:
+class BlockStatistics(SavedTensors):
     """Counts the outcomes of block solves on the device of the data. The CPU reads them on request only."""
+
+    saved = ("counts", "recent", "used")
 
     def __init__(self, device: torch.device) -> None:
         self.counts = torch.zeros(len(Outcome), dtype=torch.int64, device=device)  # of each outcome
@@ -93,15 +96,6 @@ class BlockStatistics:
         solved, moved, limited = self.recent.tolist()
         self.recent.zero_()
         return bool(solved > 0 and moved == 0 and limited == 0)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return copies of the counts."""
-        return {name: getattr(self, name).clone() for name in ("counts", "recent", "used")}
-
-    def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Restore saved counts."""
-        for name, count in saved.items():
-            getattr(self, name).copy_(count)
 
 
 @dataclass(frozen=True, repr=False)

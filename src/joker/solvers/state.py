@@ -17,6 +17,7 @@ from joker.data import Rows
 from joker.ops.tall_skinny import squares
 from joker.solvers.block.result import BlockResult
 from joker.solvers.block_buffers import BlockBuffers, PreparedBlock
+from joker.solvers.saved_tensors import SavedTensors
 
 ACCEPTED_SHARE = 0.5  # share of the predicted decrease that a full step must reach where K is rounded
 
@@ -32,13 +33,14 @@ class OpenBlock:
     basis: Tensor  # (b, d) inputs or (b, m) features, from which the change of the image is computed
 
 
-class State(ABC):
+class State(SavedTensors, ABC):
     """α and its image. Only `commit`, `extrapolate`, `reset` and `load_state_dict` change them.
 
     All work in place, because captured steps refer to these tensors. `commit` and `extrapolate` read no number on the
     CPU, so that a step can be captured in a CUDA graph.
     """
 
+    saved = ("alpha", "image")
     rounded_K = False
     """Whether the K of an open block is less precise than the image."""
 
@@ -52,11 +54,8 @@ class State(ABC):
 
     @abstractmethod
     def open(
-        self,
-        rows: Tensor,  # (b,)
-        x: Tensor | None = None,  # (b, d)
-        prepared: PreparedBlock | None = None,
-    ) -> OpenBlock:
+        self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None
+    ) -> OpenBlock:  # rows (b,), x (b, d)
         """Return the kernel matrix, predictions and α of a block, from its inputs ``x`` or its ``prepared`` tensors."""
 
     @abstractmethod
@@ -81,12 +80,8 @@ class State(ABC):
         return False
 
     def commit(
-        self,
-        block: OpenBlock,
-        result: BlockResult,
-        start: Tensor | None = None,  # (b, t)
-        scale: Tensor | float = 1.0,
-    ) -> tuple[BlockResult, Tensor]:
+        self, block: OpenBlock, result: BlockResult, start: Tensor | None = None, scale: Tensor | float = 1.0
+    ) -> tuple[BlockResult, Tensor]:  # start (b, t)
         """Move α of the block and the image by the step that the block solver has found.
 
         With momentum the block problem has ``scale`` times K and begins at ``start`` instead of α of the block.
@@ -103,12 +98,7 @@ class State(ABC):
             self.alpha.index_add_(0, block.rows, move)
         return result, change
 
-    def extrapolate(
-        self,
-        alpha: Tensor,  # (n, t)
-        image: Tensor,
-        weight: Tensor,  # (1,)
-    ) -> None:
+    def extrapolate(self, alpha: Tensor, image: Tensor, weight: Tensor) -> None:  # alpha (n, t), weight (1,)
         """Replace α by (1 − weight) α + weight ``alpha``, and the image in the same way."""
         self.alpha.lerp_(alpha, weight)
         self.image.lerp_(image, weight)
@@ -117,14 +107,6 @@ class State(ABC):
         """Set α, and its image, which is computed anew where it is not given."""
         self.alpha.copy_(alpha)
         self.image.copy_(self.image_of(self.alpha) if image is None else image)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return copies of α and its image."""
-        return {"alpha": self.alpha.clone(), "image": self.image.clone()}
-
-    def load_state_dict(self, saved: dict[str, Tensor]) -> None:
-        """Set α and its image to saved ones."""
-        self.reset(saved["alpha"], saved["image"])
 
     def _safeguard(
         self, block: OpenBlock, a: Tensor, result: BlockResult, scale: Tensor | float

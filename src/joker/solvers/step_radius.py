@@ -45,11 +45,7 @@ class StepRadius:
         """Set the bound of the step that follows ``steps`` visits."""
         self.bound.copy_(self.at(steps) / self.lam)
 
-    def shorten(
-        self,
-        result: BlockResult,
-        a: Tensor,  # (b, t)
-    ) -> BlockResult:
+    def shorten(self, result: BlockResult, a: Tensor) -> BlockResult:  # a (b, t)
         """Return the result, or one with the step from ``a`` shortened to the bound."""
         move = result.a - a
         share = (self.bound / move.abs().amax(0)).clamp(max=1).nan_to_num(1.0)
