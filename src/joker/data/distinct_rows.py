@@ -30,10 +30,7 @@ def distinct(x: Rows) -> Tensor:  # (k,)
     return torch.zeros_like(unique).scatter_reduce_(0, group, numbers, "amin", include_self=False)
 
 
-def _hash(
-    x: Tensor,  # (b, d)
-    factors: Tensor,  # (d,)
-) -> Tensor:  # (b,)
+def _hash(x: Tensor, factors: Tensor) -> Tensor:  # (b, d), (d,) -> (b,)
     """Return Σ_j factor_j · bits of x_j modulo 2⁶⁴ for each row, which is exact in any order of summation."""
     bits = (x.double() + 0.0).view(torch.int64)  # + 0.0 turns -0.0 into 0.0
     return (bits ^ (bits >> 32) ^ (bits >> 52)).mul_(factors).sum(1)

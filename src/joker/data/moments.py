@@ -49,10 +49,7 @@ class Moments:
         return torch.where(self.low < self.high, spread, 0.0)
 
 
-def moments(
-    x: Tensor,  # (k, d)
-    w: Tensor | None = None,  # (k,)
-) -> Moments:
+def moments(x: Tensor, w: Tensor | None = None) -> Moments:  # (k, d), (k,)
     """Return the moments of some rows; a row of weight 2 counts twice, a row of weight 0 is left out."""
     if w is not None:
         x, w = x[w > 0], w[w > 0].double().to(x.device)

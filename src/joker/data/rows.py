@@ -51,10 +51,7 @@ class Rows(ABC):
         return False
 
     @abstractmethod
-    def take(
-        self,
-        rows: Tensor,  # (b,)
-    ) -> Tensor:  # (b, d)
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         """Return the rows with these numbers, in this order."""
 
     @abstractmethod
@@ -69,10 +66,7 @@ class Rows(ABC):
         for rows in chunks(*self.shape):
             check_finite(self.tile(rows), what, rows.start)
 
-    def some(
-        self,
-        rows: Tensor,  # (k,)
-    ) -> Rows:
+    def some(self, rows: Tensor) -> Rows:  # (k,) -> (k, d)
         """Return the rows with these numbers as Rows, without a copy."""
         return SomeRows(self, rows.to(self.index_device))
 
@@ -110,10 +104,7 @@ class TensorRows(Rows):
             return 0  # a slice is a view
         return self.shape[1] * (self.dtype.itemsize + self.x.element_size())
 
-    def take(
-        self,
-        rows: Tensor,  # (b,)
-    ) -> Tensor:  # (b, d)
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         return self.x[rows].to(self.dtype).contiguous()
 
     def tile(self, rows: slice) -> Tensor:  # (k, d)
@@ -124,12 +115,30 @@ class TensorRows(Rows):
             super().check(what)
 
 
+class UploadedRows(Rows):
+    """Rows in host memory or on disk, which are copied to a device in their stored type and converted there."""
+
+    upload: Upload
+    floating: torch.dtype  # the type in which rows are read
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.floating
+
+    @property
+    def device(self) -> torch.device:
+        return self.upload.device
+
+    @property
+    def index_device(self) -> torch.device:
+        return torch.device("cpu")
+
+
 @dataclass(frozen=True, eq=False)
-class HostRows(Rows):
+class HostRows(UploadedRows):
     """Rows in host memory that are read on a GPU.
 
-    They are copied through page-locked buffers while the GPU computes, in the type in which they are stored, such as
-    uint8 or float16, and are converted on the GPU.
+    They are copied through page-locked buffers while the GPU computes, in their stored type, such as uint8 or float16.
     """
 
     x: Tensor  # (n, d) on the CPU
@@ -143,25 +152,10 @@ class HostRows(Rows):
         return n, d
 
     @property
-    def dtype(self) -> torch.dtype:
-        return self.floating
-
-    @property
-    def device(self) -> torch.device:
-        return self.upload.device
-
-    @property
-    def index_device(self) -> torch.device:
-        return self.x.device
-
-    @property
     def row_bytes(self) -> int:
         return self.shape[1] * (self.floating.itemsize + self.x.element_size())
 
-    def take(
-        self,
-        rows: Tensor,  # (b,)
-    ) -> Tensor:  # (b, d)
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         rows = rows.to(self.x.device)
         shape = (len(rows), self.shape[1])
         return self.upload(shape, self.x.dtype, lambda out: torch.index_select(self.x, 0, rows, out=out)).to(self.dtype)
@@ -201,10 +195,7 @@ class SomeRows(Rows):
     def row_bytes(self) -> int:
         return max(self.whole.row_bytes, self.dtype.itemsize * self.shape[1])
 
-    def take(
-        self,
-        rows: Tensor,  # (b,)
-    ) -> Tensor:  # (b, d)
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         return self.whole.take(self.rows[rows.to(self.rows.device)])
 
     def tile(self, rows: slice) -> Tensor:  # (k, d)

@@ -42,10 +42,7 @@ class Scaling:
         return cls(statistics.mean, statistics.deviation)
 
 
-def scaling_of(
-    x: Rows,  # (n, d)
-    w: Tensor | None = None,  # (n,)
-) -> Scaling:
+def scaling_of(x: Rows, w: Tensor | None = None) -> Scaling:  # (n, d), (n,)
     """Return the scaling of some rows, in one pass over them; a row of weight 2 counts twice."""
     parts = (moments(x[rows], None if w is None else w[rows]) for rows in chunks(*x.shape))
     return Scaling.of(gather(parts, x.shape[1]))
@@ -88,10 +85,7 @@ class ScaledRows(Rows):
     def shuffled(self) -> bool:
         return self.whole.shuffled
 
-    def take(
-        self,
-        rows: Tensor,  # (b,)
-    ) -> Tensor:  # (b, d)
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         return self._scale(self.whole.take(rows))
 
     def tile(self, rows: slice) -> Tensor:  # (k, d)

@@ -41,13 +41,9 @@ class SparseRows(Rows):
 
     @cached_property
     def row_bytes(self) -> int:
-        """The bytes of a dense row, and the temporary memory for the entries of the row that has most."""
         return dense_row_bytes(self.inputs, int(self.starts.diff().max()) if len(self) else 0, self.dtype.itemsize)
 
-    def take(
-        self,
-        rows: Tensor,  # (b,)
-    ) -> Tensor:  # (b, d)
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         rows = rows.to(self.device)
         first = self.starts[rows]
         counts = self.starts[rows + 1] - first
@@ -65,13 +61,8 @@ class SparseRows(Rows):
     def check(self, what: str) -> None:
         """Do nothing: :func:`sparse_rows` has checked the values."""
 
-    def _dense(
-        self,
-        counts: Tensor,  # (b,)
-        columns: Tensor,  # (entries,)
-        values: Tensor,  # (entries,)
-    ) -> Tensor:  # (b, d)
-        """Return dense rows with ``counts`` entries each, in these columns and with these values."""
+    def _dense(self, counts: Tensor, columns: Tensor, values: Tensor) -> Tensor:  # (b,), (e,), (e,) -> (b, d)
+        """Return dense rows with ``counts`` of the e entries each, in these columns and with these values."""
         begin = torch.arange(0, len(counts) * self.inputs, self.inputs, device=self.device)
         place = torch.repeat_interleave(begin, counts).add_(columns)
         dense = torch.zeros(len(counts) * self.inputs, dtype=self.dtype, device=self.device)

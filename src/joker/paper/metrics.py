@@ -13,12 +13,8 @@ from joker.paper.table import ACCURACY, AUC, FALLING, RELATIVE, RMSE
 Values = NDArray[np.float64]
 
 
-def scores(
-    rows: PaperRows,
-    y: Values,  # (n,), as in the data set
-    f: Values,  # (n, t)
-) -> dict[str, float]:
-    """Return the metrics of a data set for the predictions f of targets y.
+def scores(rows: PaperRows, y: Values, f: Values) -> dict[str, float]:  # y (n,), f (n, t)
+    """Return the metrics of a data set for the predictions f of targets y, which are as in the data set.
 
     The relative error is the root mean square of ``(f − y)/y`` in the unit of y. The RMSE is that of the z-scored
     target. The predicted class of a row is the column with the largest value; for two classes it is the sign.

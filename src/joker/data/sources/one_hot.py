@@ -14,12 +14,8 @@ from joker.errors import InvalidData
 MAX_LEVELS = 1000
 
 
-def assemble(
-    schema: Schema,
-    columns: Sequence[NDArray[Any]],  # (k,) each: numbers, or the level numbers of a category
-    dtype: np.dtype[Any],
-) -> NDArray[Any]:  # (k, width)
-    """Return the rows of these columns."""
+def assemble(schema: Schema, columns: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:  # (k, width)
+    """Return the rows of these columns, (k,) each: numbers, or the level numbers of a category."""
     x = np.zeros((len(columns[0]), schema.width), dtype)
     place = 0
     for column, values in zip(schema.inputs, columns, strict=True):

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from joker.data.rows import Rows
+from joker.data.rows import UploadedRows
 from joker.data.scaling import Scaling
 from joker.data.store.header import Section
 from joker.data.store.positional_file import RowFile, as_bytes
@@ -25,8 +25,8 @@ WINDOW_BYTES = 2**20  # that one call reads, at most, for rows that are not cons
 
 
 @dataclass(frozen=True, eq=False)
-class StoreRows(Rows):
-    """Consecutive rows of a store, which are in random order; they are converted on the device."""
+class StoreRows(UploadedRows):
+    """Consecutive rows of a store, which are in random order."""
 
     file: RowFile
     section: Section
@@ -41,21 +41,9 @@ class StoreRows(Rows):
         return self.stop - self.start, self.section.shape[1]
 
     @property
-    def dtype(self) -> torch.dtype:
-        return self.floating
-
-    @property
     def stored(self) -> torch.dtype:
         """The type in the file."""
         return torch.from_numpy(np.empty(0, self.section.dtype)).dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.upload.device
-
-    @property
-    def index_device(self) -> torch.device:
-        return torch.device("cpu")
 
     @property
     def row_bytes(self) -> int:
@@ -80,10 +68,7 @@ class StoreRows(Rows):
         plain = replace(self, floating=self.stored, upload=Upload(torch.device("cpu")))
         return plain[rows if isinstance(rows, slice) else torch.from_numpy(rows)].numpy()
 
-    def take(
-        self,
-        rows: Tensor,  # (b,)
-    ) -> Tensor:  # (b, d)
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         numbers = rows.cpu().numpy()
         return self._uploaded(len(numbers), lambda out: self._gather(out.numpy(), numbers))
 
