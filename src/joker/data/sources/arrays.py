@@ -20,6 +20,7 @@ from joker.data.sources.validation import refuse_empty
 from joker.errors import InvalidData
 
 
+@dataclass(frozen=True, eq=False)
 class StreamedArray(ABC):
     """An array in memory or in a file, which is read in order along its first dimension."""
 
@@ -36,10 +37,6 @@ class StreamedArray(ABC):
 class ArraySource(CheckedSource):
     """The rows of an array; rows of several dimensions are flattened."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     x: StreamedArray
     y: StreamedArray | None
     selection: ColumnSelection
@@ -49,17 +46,12 @@ class ArraySource(CheckedSource):
         targets = None if self.y is None else self.y.chunks(rows)
         for chunk in self.x.chunks(rows):
             whole = chunk.reshape(len(chunk), -1)  # (k, columns)
-            y = self._column(whole) if targets is None else next(targets)
-            yield Batch(self._inputs(whole), y, first)
+            column = None if self.selection.target is None else whole[:, self.selection.target].copy()
+            y = column if targets is None else next(targets)
+            if self.selection.inputs != tuple(range(whole.shape[1])):
+                whole = whole[:, list(self.selection.inputs)]
+            yield Batch(np.ascontiguousarray(whole, self.dtype), y, first)
             first += len(chunk)
-
-    def _inputs(self, whole: NDArray[Any]) -> NDArray[Any]:  # (k, width)
-        if self.selection.inputs != tuple(range(whole.shape[1])):
-            whole = whole[:, list(self.selection.inputs)]
-        return np.ascontiguousarray(whole, self.dtype)
-
-    def _column(self, whole: NDArray[Any]) -> NDArray[Any] | None:  # (k,)
-        return None if self.selection.target is None else whole[:, self.selection.target].copy()
 
 
 def array_source(
@@ -75,20 +67,14 @@ def array_source(
         _check_target(options.name, x, y)
     table = TableColumns(options.name, unnamed(prod(x.shape[1:])), named=False)
     selection = select_columns(table, options.target if y is None else None, options.columns, options.schema)
-    schema = _schema(table, selection, y, y_name) if options.schema is None else options.schema
+    found = (selection.target_name, False) if y is None else (y_name, y.dtype.kind in "US")
+    schema = options.schema or Schema.numbers(selection.names, *found)
     if not schema.is_numeric:
         raise InvalidData(
             f"{options.name}: the columns must be those of the training data, which have categories; an array has no "
             "categories. Use a table with names."
         )
     return ArraySource(options.name, schema, batch_dtype([x.dtype], options.dtype), x.shape[0], x, y, selection)
-
-
-def _schema(table: TableColumns, selection: ColumnSelection, y: StreamedArray | None, y_name: str) -> Schema:
-    names = [table.names[j] for j in selection.inputs]
-    if y is not None:
-        return Schema.numbers(names, y_name, y.dtype.kind in "US")
-    return Schema.numbers(names, None if selection.target is None else table.names[selection.target])
 
 
 def _check_inputs(name: str, x: StreamedArray) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.data.schema import Column, Schema
-from joker.data.sources.base import Batch
+from joker.data.sources.base import Batch, TableSource
+from joker.data.sources.column_selection import ColumnSelection
 from joker.data.sources.one_hot import Levels, assemble, refuse_level
 from joker.data.sources.validation import refuse_missing
 from joker.errors import MissingPackage
@@ -44,20 +45,27 @@ def is_text(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def to_batches(
-    record_batches: Iterable[Any],  # the columns of the inputs, then the target if it is read
-    rows: int,
-    schema: Schema,
-    dtype: np.dtype[Any],
-    source: str,
-) -> Iterator[Batch]:
-    """Yield batches of at most ``rows`` rows from record batches of Arrow."""
+def arrow_schema(selection: ColumnSelection, kinds: Mapping[str, Any], one_hot: bool) -> Schema:
+    """Return the schema of the selected columns, from the Arrow type of each; empty levels are collected later."""
+    inputs = tuple(Column(name, () if one_hot and is_text(kinds[name]) else None) for name in selection.names)
+    target = selection.target_name
+    return Schema(inputs, target, target is not None and not is_number(kinds[target]))
+
+
+def sliced(record_batches: Iterable[Any], rows: int) -> Iterator[tuple[list[Any], int]]:
+    """Yield the columns of at most ``rows`` rows of record batches, with the number of the first row."""
     first = 0
     for whole in record_batches:
         for start in range(0, whole.num_rows, rows):
             part = whole.slice(start, rows)
-            yield _batch(part.columns, schema, dtype, first, source)
+            yield part.columns, first
             first += part.num_rows
+
+
+def to_batches(source: TableSource, record_batches: Iterable[Any], rows: int) -> Iterator[Batch]:
+    """Yield batches of at most ``rows`` rows from record batches of the inputs, then the target if it is read."""
+    for columns, first in sliced(record_batches, rows):
+        yield _batch(columns, source.schema, source.dtype, first, source.name)
 
 
 def with_levels(schema: Schema, names: Sequence[str], record_batches: Iterable[Any], source: str) -> Schema:

@@ -67,7 +67,26 @@ class Source(ABC):
         """Yield all rows in order, in batches of at least one and at most ``rows`` rows."""
 
 
-class CheckedSource(Source):
+@dataclass(frozen=True, eq=False)
+class TableSource(Source):
+    """A source whose attributes are given to its constructor."""
+
+    name: str
+    schema: Schema
+    dtype: np.dtype[Any]
+    rows: int | None
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        if not isinstance(rows, Integral) or rows < 1:
+            raise InvalidParameter(f"rows must be a whole number of at least 1; got {rows!r}. Use 10000.")
+        return self.read(int(rows))
+
+    @abstractmethod
+    def read(self, rows: int) -> Iterator[Batch]:
+        """Yield the batches without checking their values."""
+
+
+class CheckedSource(TableSource):
     """A source that raises InvalidData for values that are not finite."""
 
     @property
@@ -75,15 +94,8 @@ class CheckedSource(Source):
         return True
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        if not isinstance(rows, Integral) or rows < 1:
-            raise InvalidParameter(f"rows must be a whole number of at least 1; got {rows!r}. Use 10000.")
-        return self._checked(int(rows))
+        return map(self._check, super().batches(rows))
 
-    @abstractmethod
-    def read(self, rows: int) -> Iterator[Batch]:
-        """Yield the batches without checking their values."""
-
-    def _checked(self, rows: int) -> Iterator[Batch]:
-        for batch in self.read(rows):
-            check_values(batch.x, batch.y, batch.first, self.schema, self.name)
-            yield batch
+    def _check(self, batch: Batch) -> Batch:
+        check_values(batch.x, batch.y, batch.first, self.schema, self.name)
+        return batch

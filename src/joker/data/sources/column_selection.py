@@ -36,10 +36,21 @@ class TableColumns:
 
 @dataclass(frozen=True)
 class ColumnSelection:
-    """The numbers of the input columns, in order, and of the target."""
+    """The numbers of the input columns of a table, in order, and of the target."""
 
+    table: TableColumns
     inputs: tuple[int, ...]
     target: int | None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the input columns."""
+        return [self.table.names[j] for j in self.inputs]
+
+    @property
+    def target_name(self) -> str | None:
+        """The name of the target."""
+        return None if self.target is None else self.table.names[self.target]
 
 
 def select_columns(
@@ -62,7 +73,7 @@ def select_columns(
 def _by_user(table: TableColumns, target: Name | None, columns: Sequence[Name] | None) -> ColumnSelection:
     label = None if target is None else table.place(target, "target")
     if columns is None:
-        return ColumnSelection(tuple(j for j in range(len(table.names)) if j != label), label)
+        return ColumnSelection(table, tuple(j for j in range(len(table.names)) if j != label), label)
     if isinstance(columns, str):
         raise InvalidParameter(f"columns must be a list of names; got {columns!r}. Use columns=[{columns!r}].")
     inputs = tuple(table.place(name, "columns") for name in columns)
@@ -71,7 +82,7 @@ def _by_user(table: TableColumns, target: Name | None, columns: Sequence[Name] |
             f"columns must name at least one column, each once, and not the target; got {list(columns)!r}. "
             "Leave out repeated names."
         )
-    return ColumnSelection(inputs, label)
+    return ColumnSelection(table, inputs, label)
 
 
 def _by_schema(table: TableColumns, target: Name | None, schema: Schema) -> ColumnSelection:
@@ -81,11 +92,11 @@ def _by_schema(table: TableColumns, target: Name | None, schema: Schema) -> Colu
     wanted = [column.name for column in schema.inputs]
     missing = [name for name in wanted if name not in places]
     if not missing:
-        return ColumnSelection(tuple(places[name] for name in wanted), label)
+        return ColumnSelection(table, tuple(places[name] for name in wanted), label)
     if not table.named:
         others = tuple(j for j in range(len(table.names)) if target is None or j != label)
         if len(others) == len(wanted):
-            return ColumnSelection(others, label if target is not None else None)
+            return ColumnSelection(table, others, label if target is not None else None)
     raise InvalidData(_mismatch(table, schema, missing))
 
 

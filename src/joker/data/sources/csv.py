@@ -9,10 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
-from joker.data.schema import Column, Schema
-from joker.data.sources.arrow_batches import is_number, need_pyarrow, to_batches, with_levels
+from joker.data.schema import Schema
+from joker.data.sources.arrow_batches import arrow_schema, is_number, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
 from joker.data.sources.column_selection import ColumnSelection, TableColumns, select_columns
 from joker.data.sources.dtypes import TEXT_DTYPE
@@ -31,16 +29,12 @@ BAD_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 class CsvSource(CheckedSource):
     """The rows of a file of delimited text."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     path: Path
     text_format: TextFormat
     kinds: Mapping[str, Any]  # the Arrow type of each column to read: the inputs in order, perhaps the target
 
     def read(self, rows: int) -> Iterator[Batch]:
-        return to_batches(parsed(self.path, self.text_format, self.kinds), rows, self.schema, self.dtype, self.name)
+        return to_batches(self, parsed(self.path, self.text_format, self.kinds), rows)
 
 
 def open_csv(options: ReadOptions) -> CsvSource:
@@ -49,16 +43,12 @@ def open_csv(options: ReadOptions) -> CsvSource:
     need_pyarrow(options.name)
     head = read_head(options.path)
     text_format = detect_format(options.path, head, options.header, options.delimiter)
-    selection = select_columns(
-        TableColumns(options.name, text_format.names, text_format.named),
-        options.target,
-        options.columns,
-        options.schema,
-    )
+    table = TableColumns(options.name, text_format.names, text_format.named)
+    selection = select_columns(table, options.target, options.columns, options.schema)
     found = _kinds_at_head(head, text_format)
     dtype = TEXT_DTYPE if options.dtype is None else options.dtype
-    schema = _schema(text_format, selection, found, options.one_hot) if options.schema is None else options.schema
-    kinds = _kinds(schema, text_format, selection, found, dtype)
+    schema = options.schema or arrow_schema(selection, found, options.one_hot)
+    kinds = _kinds(schema, selection, found, dtype)
     if options.schema is None and not schema.is_numeric:
         text = {column.name: kinds[column.name] for column in schema.inputs if column.levels is not None}
         schema = with_levels(schema, list(text), parsed(options.path, text_format, text), options.name)
@@ -113,12 +103,12 @@ def _empty_is_missing(batch: Any) -> Any:
 
 def _kinds_at_head(head: bytes, text_format: TextFormat) -> Mapping[str, Any]:
     """Return the Arrow types of the columns, from the first rows."""
-    from pyarrow import ArrowInvalid
+    import pyarrow
 
     try:
         table = _parse(head[text_format.offset :], text_format, skip=True)
-    except ArrowInvalid:  # the same error is explained when the rows are read
-        return {}
+    except pyarrow.ArrowInvalid:  # the same error is explained when the rows are read
+        return dict.fromkeys(text_format.names, pyarrow.float64())
     return {name: _kind(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
@@ -133,36 +123,20 @@ def _kind(column: Any) -> Any:
     return pyarrow.float64() if share >= MIN_NUMBER_SHARE else pyarrow.string()
 
 
-def _schema(text_format: TextFormat, selection: ColumnSelection, found: Mapping[str, Any], one_hot: bool) -> Schema:
-    """Return the schema of these columns; empty levels are collected later."""
-    names = [text_format.names[j] for j in selection.inputs]
-    inputs = tuple(Column(name, () if one_hot and _is_text(found, name) else None) for name in names)
-    target = None if selection.target is None else text_format.names[selection.target]
-    return Schema(inputs, target, target is not None and _is_text(found, target))
-
-
-def _is_text(found: Mapping[str, Any], name: str) -> bool:
-    return name in found and not is_number(found[name])
-
-
-def _kinds(
-    schema: Schema, text_format: TextFormat, selection: ColumnSelection, found: Mapping[str, Any], dtype: np.dtype[Any]
-) -> dict[str, Any]:
+def _kinds(schema: Schema, selection: ColumnSelection, found: Mapping[str, Any], dtype: Any) -> dict[str, Any]:
     """Return the types in which the columns are parsed, by column name."""
     import pyarrow
 
     def kind(name: str, text: bool, number: Any) -> Any:
         if text:
             return pyarrow.string()
-        return pyarrow.bool_() if found.get(name) == pyarrow.bool_() else number
+        return pyarrow.bool_() if found[name] == pyarrow.bool_() else number
 
     kinds = {}
-    for place, column in zip(selection.inputs, schema.inputs, strict=True):
-        name = text_format.names[place]
+    for name, column in zip(selection.names, schema.inputs, strict=True):
         kinds[name] = kind(name, column.levels is not None, pyarrow.from_numpy_dtype(dtype))
-    if selection.target is not None:
-        name = text_format.names[selection.target]
-        kinds[name] = kind(name, schema.text_target, pyarrow.float64())
+    if (target := selection.target_name) is not None:
+        kinds[target] = kind(target, schema.text_target, pyarrow.float64())
     return kinds
 
 

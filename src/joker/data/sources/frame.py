@@ -24,10 +24,6 @@ from joker.errors import InvalidData
 class FrameSource(CheckedSource):
     """The rows of a data frame."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     inputs: Any  # a data frame of the inputs, in order
     y: Any  # a Series of targets, or None
 
@@ -65,7 +61,7 @@ def frame_source(options: ReadOptions, frame: Any, y: StreamedArray | None) -> F
     selection = select_columns(table, None if y is not None else options.target, options.columns, options.schema)
     target = _series(frame, selection, y)
     inputs = frame.iloc[:, list(selection.inputs)]
-    schema = options.schema or _schema(options, table, selection, inputs, target)
+    schema = options.schema or _schema(options, selection, inputs, target)
     kinds = [inputs.dtypes.iloc[j] for j, column in enumerate(schema.inputs) if column.levels is None]
     _check_kinds(options.name, schema, inputs)
     return FrameSource(options.name, schema, batch_dtype(map(_numpy, kinds), options.dtype), len(frame), inputs, target)
@@ -83,22 +79,17 @@ def _series(frame: Any, selection: ColumnSelection, y: StreamedArray | None) -> 
     return Series(next(y.chunks(len(frame))))
 
 
-def _schema(options: ReadOptions, table: TableColumns, selection: ColumnSelection, inputs: Any, target: Any) -> Schema:
-    names = [table.names[j] for j in selection.inputs]
-    columns = tuple(
-        Column(name, () if options.one_hot and not _is_number(inputs.dtypes.iloc[j]) else None)
-        for j, name in enumerate(names)
-    )
-    label = None if target is None else "y" if selection.target is None else table.names[selection.target]
-    with_levels = tuple(_with_levels(options.name, column, inputs.iloc[:, j]) for j, column in enumerate(columns))
-    return Schema(with_levels, label, target is not None and not _is_number(target.dtype))
+def _schema(options: ReadOptions, selection: ColumnSelection, inputs: Any, target: Any) -> Schema:
+    columns = tuple(_column(options, name, inputs.iloc[:, j]) for j, name in enumerate(selection.names))
+    label = None if target is None else selection.target_name or "y"
+    return Schema(columns, label, target is not None and not _is_number(target.dtype))
 
 
-def _with_levels(source: str, column: Column, values: Any) -> Column:
-    if column.levels is None:
-        return column
-    _check_present(source, column.name, values, 0)
-    levels = Levels(column.name, source)
+def _column(options: ReadOptions, name: str, values: Any) -> Column:
+    if not options.one_hot or _is_number(values.dtype):
+        return Column(name)
+    _check_present(options.name, name, values, 0)
+    levels = Levels(name, options.name)
     levels.add(str(value) for value in values.unique())
     return levels.column
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from joker.data.sources.arrays import ArraySource, StreamedArray, array_source
 from joker.data.sources.named_arrays import pick
 from joker.data.sources.read_options import ReadOptions
-from joker.errors import InvalidFile, MissingPackage
+from joker.data.sources.validation import decoding
+from joker.errors import MissingPackage
+
+_opening = partial(decoding, "HDF5 file", (OSError, KeyError, UnicodeDecodeError))
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,9 +25,6 @@ class Hdf5Array(StreamedArray):
     """An array in an HDF5 file."""
 
     path: Path
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
         import h5py
@@ -34,16 +34,6 @@ class Hdf5Array(StreamedArray):
             values = dataset.asstr() if self.dtype.kind == "U" else dataset
             for first in range(0, self.shape[0], rows):
                 yield np.asarray(values[first : first + rows], self.dtype)
-
-
-@contextmanager
-def _opening(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, KeyError, UnicodeDecodeError) as error:
-        raise InvalidFile(
-            f"{path} must be a valid HDF5 file; reading it failed ({error}). Write or copy it again."
-        ) from error
 
 
 def open_hdf5(options: ReadOptions) -> ArraySource:
@@ -59,7 +49,7 @@ def open_hdf5(options: ReadOptions) -> ArraySource:
     def add(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape:
             kind = np.dtype(np.str_) if h5py.check_string_dtype(item.dtype) else item.dtype
-            arrays[name] = Hdf5Array(options.path, name, item.shape, kind)
+            arrays[name] = Hdf5Array(name, item.shape, kind, options.path)
 
     with _opening(options.path), h5py.File(options.path, "r") as file:
         file.visititems(add)

@@ -27,9 +27,6 @@ TABLE_NAME = Path("X")  # the name in messages of a table without a file
 class MemoryArray(StreamedArray):
     """An array in memory, or a tensor on any device."""
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
     values: Any
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
@@ -41,10 +38,6 @@ class MemoryArray(StreamedArray):
 class CsrSource(CheckedSource):
     """The rows of a CSR matrix."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     x: Any  # (n, width), a csr_array
     y: NDArray[Any] | None  # (n,)
 
@@ -104,7 +97,7 @@ def _csr(options: ReadOptions, x: Any, y: Any) -> CsrSource:
         raise InvalidData(
             f"y must have as many rows as X, {x.shape[0]}; it has {len(targets)}. Check that they belong together."
         )
-    schema = options.schema or Schema.numbers([table.names[j] for j in selection.inputs], None if y is None else "y")
+    schema = options.schema or Schema.numbers(selection.names, None if y is None else "y")
     return CsrSource(options.name, schema, batch_dtype([x.dtype], options.dtype), x.shape[0], x, targets)
 
 
@@ -113,8 +106,7 @@ def _array(values: Any, name: str) -> MemoryArray:
         values = np.asarray(values)
     if isinstance(values, np.ndarray) and values.dtype == object and name == "y":
         values = values.astype(np.str_) if all(isinstance(value, str) for value in values.flat) else values
-    kind = _as_numpy(values[:0]).dtype
-    return MemoryArray(name, tuple(values.shape), kind, values)
+    return MemoryArray(name, tuple(values.shape), _as_numpy(values[:0]).dtype, values)
 
 
 def _as_numpy(values: Any) -> NDArray[Any]:

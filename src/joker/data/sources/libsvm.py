@@ -29,10 +29,6 @@ ENTRY_PATTERN = re.compile(r"(\d+):(\S+)")
 class LibsvmSource(CheckedSource):
     """The rows of a file of LIBSVM text, in CSR format."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     path: Path
     places: NDArray[np.int64]  # the column of each index in the file, or -1; the last one is for all larger indices
     strict: bool  # whether an index without a column is an error
@@ -55,15 +51,13 @@ class LibsvmSource(CheckedSource):
         if self.strict and (columns < 0).any():
             entry = int(np.argmax(columns < 0))
             row = int(np.searchsorted(entries.indptr, entry, "right")) - 1
-            self._refuse_index(int(entries.indices[entry]), first + row)
+            names = self.schema.names
+            raise InvalidData(
+                f"{self.name}: an index must be one of the training data, {names[0]} to {names[-1]}; found "
+                f"{entries.indices[entry]} at row {first + row}. Leave such entries out, or train on rows that have "
+                "them."
+            )
         return np.where(columns < 0, self.schema.width, columns)
-
-    def _refuse_index(self, index: int, row: int) -> NoReturn:
-        names = self.schema.names
-        raise InvalidData(
-            f"{self.name}: an index must be one of the training data, {names[0]} to {names[-1]}; found {index} at row "
-            f"{row}. Leave such entries out, or train on rows that have them."
-        )
 
 
 def open_libsvm(options: ReadOptions) -> LibsvmSource:
@@ -80,7 +74,7 @@ def open_libsvm(options: ReadOptions) -> LibsvmSource:
     base, width, count = _extent(options)
     table = TableColumns(options.name, tuple(str(base + j) for j in range(width)))
     selection = select_columns(table, None, options.columns, None)
-    schema = Schema.numbers([table.names[j] for j in selection.inputs], LABEL)
+    schema = Schema.numbers(selection.names, LABEL)
     places = _places(np.array(selection.inputs, np.int64) + base)
     return LibsvmSource(options.name, schema, dtype, count, options.path, places, False)
 

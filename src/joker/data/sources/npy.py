@@ -13,65 +13,36 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from joker.data.sources.arrays import StreamedArray
+from joker.data.sources.validation import decoding
 from joker.errors import InvalidFile
 
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-@dataclass(frozen=True)
-class NpyHeader:
-    """The header of a .npy file."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-    offset: int  # of the data, in bytes
-
-    @property
-    def row_items(self) -> int:
-        """The number of entries of a row."""
-        return prod(self.shape[1:])
+Header = tuple[tuple[int, ...], np.dtype[Any], bool, int]  # the fields shape, dtype, fortran and offset of NpyArray
 
 
-def read_header(file: Any, name: str) -> NpyHeader:
+def read_header(file: Any, name: str) -> Header:
     """Read the header of a .npy file, and leave the file at the data."""
-    try:
-        version = npy.read_magic(file)
-        shape, fortran, dtype = _READERS[version](file)
-    except (ValueError, KeyError, EOFError, OSError) as error:
-        raise InvalidFile(
-            f"{name} must be an array that numpy.save wrote; reading its header failed ({error}). Save it again."
-        ) from error
+    with decoding("array that numpy.save wrote", (ValueError, KeyError, EOFError, OSError), name):
+        shape, fortran, dtype = _READERS[npy.read_magic(file)](file)
     if dtype.hasobject or not shape:
         found = "Python objects" if dtype.hasobject else "a single number"
         raise InvalidFile(f"{name} must be an array of numbers or of text; it holds {found}. Convert it and save it.")
-    return NpyHeader(shape, fortran, dtype, file.tell())
+    return shape, dtype, fortran and len(shape) > 1, file.tell()
 
 
 @dataclass(frozen=True, eq=False)
-class HeadedArray(StreamedArray):
-    """An array in the format of NumPy, whose header has been read."""
-
-    path: Path
-    name: str
-    header: NpyHeader
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.header.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        return self.header.dtype
-
-
-@dataclass(frozen=True, eq=False)
-class NpyArray(HeadedArray):
+class NpyArray(StreamedArray):
     """The array of a .npy file."""
+
+    fortran: bool  # whether columns, not rows, are consecutive
+    offset: int  # of the data, in bytes
+    path: Path
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
         n = self.shape[0]
-        read = self._columns if self.header.fortran and len(self.shape) > 1 else self._run
+        read = self._columns if self.fortran else self._run
         with self.path.open("rb", buffering=0) as file:
             for first in range(0, n, rows):
                 yield read(file, first, min(rows, n - first))
@@ -79,18 +50,18 @@ class NpyArray(HeadedArray):
     def _run(self, file: BinaryIO, first: int, count: int) -> NDArray[Any]:
         """Read consecutive rows of an array in C order."""
         out = np.empty((count, *self.shape[1:]), self.dtype)
-        self._fill(file, first * self.header.row_items, out)
+        self._fill(file, first * prod(self.shape[1:]), out)
         return out
 
     def _columns(self, file: BinaryIO, first: int, count: int) -> NDArray[Any]:
         """Read consecutive rows of an array in Fortran order."""
-        out = np.empty((self.header.row_items, count), self.dtype)
+        out = np.empty((prod(self.shape[1:]), count), self.dtype)
         for column, part in enumerate(out):
             self._fill(file, column * self.shape[0] + first, part)
         return out.T.reshape((count, *self.shape[1:]), order="F")
 
     def _fill(self, file: BinaryIO, item: int, out: NDArray[Any]) -> None:
-        file.seek(self.header.offset + item * self.dtype.itemsize)
+        file.seek(self.offset + item * self.dtype.itemsize)
         fill(file, out, self.name)
 
 
@@ -110,8 +81,8 @@ def fill(file: Any, out: NDArray[Any], name: str) -> None:
 def open_npy(path: Path) -> NpyArray:
     """Open the array of a .npy file, whose length must be that of its header."""
     with path.open("rb") as file:
-        header = read_header(file, str(path))
-    wanted = header.offset + prod(header.shape) * header.dtype.itemsize
+        array = NpyArray(str(path), *read_header(file, str(path)), path)
+    wanted = array.offset + prod(array.shape) * array.dtype.itemsize
     if (found := path.stat().st_size) < wanted:
         raise InvalidFile(f"{path} must be complete; it has {found} of {wanted} bytes. Write or copy it again.")
-    return NpyArray(path, str(path), header)
+    return array

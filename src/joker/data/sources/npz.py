@@ -7,8 +7,9 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,27 @@ from numpy.typing import NDArray
 
 from joker.data.sources.arrays import ArraySource, array_source
 from joker.data.sources.named_arrays import pick
-from joker.data.sources.npy import HeadedArray, NpyArray, NpyHeader, fill, read_header
+from joker.data.sources.npy import NpyArray, fill, read_header
 from joker.data.sources.read_options import ReadOptions
+from joker.data.sources.validation import decoding
 from joker.errors import InvalidFile
+
+_UNZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_unzipping = partial(decoding, "file of numpy.savez", _UNZIP_ERRORS)
 
 
 @dataclass(frozen=True, eq=False)
-class NpzArray(HeadedArray):
+class NpzArray(NpyArray):
     """An array of a .npz file."""
 
     member: str
 
     def chunks(self, rows: int) -> Iterator[NDArray[Any]]:  # (k, ...)
         with _unzipping(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
-            fortran = self.header.fortran and len(self.shape) > 1
-            yield from self._unpacked(file, rows) if fortran else self._run(file, rows)
+            yield from self._unpacked(file, rows) if self.fortran else self._in_order(file, rows)
             file.read(1)  # zipfile compares the checksum at the end of the file
 
-    def _run(self, file: Any, rows: int) -> Iterator[NDArray[Any]]:
+    def _in_order(self, file: Any, rows: int) -> Iterator[NDArray[Any]]:
         """Yield the rows of an array in C order."""
         n = self.shape[0]
         read_header(file, self.name)
@@ -50,17 +54,7 @@ class NpzArray(HeadedArray):
             path = Path(folder) / "array.npy"
             with path.open("wb") as unpacked:
                 shutil.copyfileobj(file, unpacked)
-            yield from NpyArray(path, self.name, self.header).chunks(rows)
-
-
-@contextmanager
-def _unzipping(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InvalidFile(
-            f"{path} must be a valid file of numpy.savez; unpacking it failed ({error}). Write or copy it again."
-        ) from error
+            yield from NpyArray(self.name, self.shape, self.dtype, self.fortran, self.offset, path).chunks(rows)
 
 
 def open_npz(options: ReadOptions) -> ArraySource:
@@ -81,16 +75,7 @@ def _members(path: Path) -> dict[str, NpzArray]:
             )
         for member in members:
             name = member.removesuffix(".npy")
-            with archive.open(member) as file:
-                header = _header_or_none(file, f"{path}, array {name!r},")
-            if header is not None:
-                arrays[name] = NpzArray(path, f"{path}, array {name!r},", header, member)
+            title = f"{path}, array {name!r},"
+            with archive.open(member) as file, suppress(InvalidFile):  # it may hold arrays that cannot be tables
+                arrays[name] = NpzArray(title, *read_header(file, title), path, member)
     return arrays
-
-
-def _header_or_none(file: Any, name: str) -> NpyHeader | None:
-    """Return the header of an array; None for an array that cannot be a table, which may be in the file unused."""
-    try:
-        return read_header(file, name)
-    except InvalidFile:
-        return None

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from joker.data.schema import Column, Schema
-from joker.data.sources.arrow_batches import is_number, is_text, need_pyarrow, to_batches, with_levels
+from joker.data.schema import Schema
+from joker.data.sources.arrow_batches import arrow_schema, is_number, is_text, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
-from joker.data.sources.column_selection import ColumnSelection, TableColumns, select_columns
+from joker.data.sources.column_selection import TableColumns, select_columns
 from joker.data.sources.dtypes import batch_dtype
 from joker.data.sources.read_options import ReadOptions
-from joker.data.sources.validation import refuse_empty
+from joker.data.sources.validation import decoding, refuse_empty
 from joker.errors import InvalidData, InvalidFile
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
@@ -27,28 +27,17 @@ MAX_DECODED_ROWS = 2**15  # decoded at a time
 class DatasetSource(CheckedSource):
     """The rows of Parquet or Arrow files."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     files: tuple[Path, ...]
     columns: tuple[str, ...]  # to read: the inputs in order, perhaps the target
 
     def read(self, rows: int) -> Iterator[Batch]:
-        return to_batches(scanned(self.files, self.columns, rows), rows, self.schema, self.dtype, self.name)
+        return to_batches(self, scanned(self.files, self.columns, rows), rows)
 
 
-@contextmanager
-def _decoding(name: object) -> Iterator[None]:
+def _decoding(path: Path) -> AbstractContextManager[None]:
     import pyarrow
 
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError) as error:
-        message = str(error).splitlines()[0]
-        raise InvalidFile(
-            f"{name} must be a valid Parquet or Arrow file; reading it failed ({message}). Write or copy it again."
-        ) from error
+    return decoding("Parquet or Arrow file", (pyarrow.ArrowException, OSError), path)
 
 
 def open_dataset(options: ReadOptions) -> DatasetSource:
@@ -61,18 +50,18 @@ def open_dataset(options: ReadOptions) -> DatasetSource:
     selection = select_columns(table, options.target, options.columns, options.schema)
     if not count or not selection.inputs:
         refuse_empty(options.name, f"it has {count} rows and {len(selection.inputs)} inputs")
-    types = {name: kinds[name] for name in (table.names[j] for j in selection.inputs)}
-    schema = _schema(options, table, selection, kinds) if options.schema is None else options.schema
+    types = {name: kinds[name] for name in selection.names}
+    schema = options.schema or arrow_schema(selection, kinds, options.one_hot)
     _check_kinds(options.name, schema, list(types.values()))
-    if selection.target is not None:
-        _check_target(options.name, table.names[selection.target], kinds[table.names[selection.target]])
+    target = [] if selection.target_name is None else [selection.target_name]
+    for name in target:
+        _check_target(options.name, name, kinds[name])
     if options.schema is None and not schema.is_numeric:
         text = [column.name for column in schema.inputs if column.levels is not None]
         schema = with_levels(schema, text, scanned(files, text, MAX_DECODED_ROWS), options.name)
     numbers = [kind for kind, column in zip(types.values(), schema.inputs, strict=True) if column.levels is None]
     dtype = batch_dtype(map(_numpy, numbers), options.dtype)
-    names = (*types, *([] if selection.target is None else [table.names[selection.target]]))
-    return DatasetSource(options.name, schema, dtype, count, files, names)
+    return DatasetSource(options.name, schema, dtype, count, files, (*types, *target))
 
 
 def scanned(files: Sequence[Path], columns: Sequence[str], rows: int) -> Iterator[Any]:
@@ -164,14 +153,6 @@ def _head_of_ipc(path: Path) -> tuple[Any, int]:
 
 
 HEADS = {"parquet": _head_of_parquet, "ipc": _head_of_ipc}
-
-
-def _schema(options: ReadOptions, table: TableColumns, selection: ColumnSelection, kinds: dict[str, Any]) -> Schema:
-    """Return the schema of these columns; empty levels are collected later."""
-    names = [table.names[j] for j in selection.inputs]
-    inputs = tuple(Column(name, () if options.one_hot and is_text(kinds[name]) else None) for name in names)
-    target = None if selection.target is None else table.names[selection.target]
-    return Schema(inputs, target, target is not None and not is_number(kinds[target]))
 
 
 def _check_kinds(source: str, schema: Schema, kinds: Sequence[Any]) -> None:

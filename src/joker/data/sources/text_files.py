@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -134,21 +135,11 @@ def _delimiter(path: Path, text: str) -> str:
     return ","
 
 
-def _parsed(text: str, delimiter: str, most: int = 2) -> list[tuple[list[str], int]]:
-    """Return the first records that are not blank, each with the number of lines up to its end."""
-    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
-    records: list[tuple[list[str], int]] = []
-    for fields in reader:
-        if fields:
-            records.append((fields, reader.line_num))
-        if len(records) == most:
-            break
-    return records
-
-
 def _records(path: Path, text: str, delimiter: str) -> list[tuple[list[str], int]]:
+    """Return the first two records that are not blank, each with the number of lines up to its end."""
     try:
-        return _parsed(text, delimiter)
+        reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+        return list(islice(((fields, reader.line_num) for fields in reader if fields), 2))
     except (csv.Error, TypeError) as error:
         raise InvalidFile(
             f"{path} must be delimited text; reading its first line failed ({error}). Check it."

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from joker.data.schema import Schema
-from joker.errors import InvalidData
+from joker.errors import InvalidData, InvalidFile
 
 
-def check_values(
-    x: Any,  # (k, width), an array or a csr_array
-    y: NDArray[Any] | None,  # (k,) or (k, t)
-    first: int,
-    schema: Schema,
-    source: str,
-) -> None:
-    """Raise InvalidData for the first NaN or infinite value, with its row and column."""
+def check_values(x: Any, y: NDArray[Any] | None, first: int, schema: Schema, source: str) -> None:
+    """Raise InvalidData for the first NaN or infinite value, with its row and column.
+
+    The inputs x are an array or a csr_array of shape (k, width); the targets y have shape (k,) or (k, t).
+    """
     values = x if isinstance(x, np.ndarray) else x.data
     if not _finite(values):
         row, column, value = _first_of(x)
@@ -50,6 +49,18 @@ def refuse_text(source: str, value: object, row: int, column: str) -> NoReturn:
         f"{source}: inputs must be numbers; found {value!r} at row {row}, column {column!r}. Use "
         'categories="one-hot" if the whole column is text, choose others with columns=, or correct the value.'
     )
+
+
+@contextmanager
+def decoding(kind: str, errors: tuple[type[Exception], ...], path: object) -> Iterator[None]:
+    """Raise InvalidFile for these errors of the library that reads a kind of file."""
+    try:
+        yield
+    except errors as error:
+        message = str(error).partition("\n")[0]
+        raise InvalidFile(
+            f"{path} must be a valid {kind}; reading it failed ({message}). Write or copy it again."
+        ) from error
 
 
 def refuse_empty(source: str, found: str) -> NoReturn:

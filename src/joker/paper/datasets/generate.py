@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from joker.data.schema import Schema
-from joker.data.sources import Batch, Source
+from joker.data.sources import Batch
+from joker.data.sources.base import TableSource
 from joker.errors import InvalidParameter, UnknownName
 from joker.runtime import generator
 
@@ -35,20 +36,15 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class GeneratedSource(Source):
+class GeneratedSource(TableSource):
     """Generated rows, which depend on the name and the seed only, not on the size of batches."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
     rows: int
     shape: Shape
     kind: str
     seed: int
 
-    def batches(self, rows: int) -> Iterator[Batch]:
-        if not isinstance(rows, Integral) or rows < 1:
-            raise InvalidParameter(f"rows must be a whole number of at least 1; got {rows!r}. Use 10000.")
+    def read(self, rows: int) -> Iterator[Batch]:
         block = max(1, DRAWN_BYTES // (4 * self.shape.width))
         for start in range(0, self.rows, block):
             x, y = self.shape.draw(generator(self.seed, f"{self.kind}/{start // block}"), self.seed, block)

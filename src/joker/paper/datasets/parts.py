@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from joker.data.schema import Schema
 from joker.data.sources import Batch, Source
+from joker.data.sources.base import TableSource
 from joker.errors import InvalidData
 from joker.runtime import generator
 
@@ -42,18 +42,16 @@ class Span:
 
 @dataclass(frozen=True)
 class RandomPart:
-    """A random share of the rows by number and seed, or with ``inside=False`` all other rows."""
+    """A random share of the rows by number and seed, or with ``inside=False`` all other rows; read like a Span."""
 
     share: float
     seed: int
     inside: bool = True
 
     def count(self, rows: int) -> int:
-        """Return the number of the first ``rows`` rows that belong to the part."""
         return sum(int(self.mask(first, min(DRAWN_ROWS, rows - first)).sum()) for first in range(0, rows, DRAWN_ROWS))
 
     def mask(self, first: int, count: int) -> NDArray[np.bool_]:
-        """Return which of the rows ``first`` to ``first + count`` belong to the part."""
         blocks = range(first // DRAWN_ROWS, (first + count - 1) // DRAWN_ROWS + 1)
         drawn = np.concatenate([_uniform(self.seed, block) for block in blocks])
         start = first % DRAWN_ROWS
@@ -61,7 +59,6 @@ class RandomPart:
         return inside if self.inside else ~inside
 
     def ends_before(self, row: int) -> bool:
-        """Return whether neither this row nor a later one belongs to the part."""
         return False
 
 
@@ -71,13 +68,9 @@ def _uniform(seed: int, block: int) -> NDArray[np.float32]:  # (DRAWN_ROWS,)
 
 
 @dataclass(frozen=True, eq=False)
-class PartSource(Source):
+class PartSource(TableSource):
     """Some rows of a source, with a schema that may have other names."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     whole: Source
     part: Span | RandomPart
     expected: int | None  # the number of rows of the whole source, if it is known
@@ -86,7 +79,7 @@ class PartSource(Source):
     def checked(self) -> bool:
         return self.whole.checked
 
-    def batches(self, rows: int) -> Iterator[Batch]:
+    def read(self, rows: int) -> Iterator[Batch]:
         seen = returned = 0
         for batch in self.whole.batches(rows):
             inside = self.part.mask(seen, len(batch))
@@ -109,25 +102,20 @@ def part_of(
     """Return some rows of a source; if ``expected`` is given, the number of rows of the whole source is checked."""
     total = whole.rows if expected is None else expected
     count = None if total is None else part.count(total)
-    schema = whole.schema if schema is None else schema
-    return PartSource(whole.name, schema, whole.dtype, count, whole, part, expected)
+    return PartSource(whole.name, schema or whole.schema, whole.dtype, count, whole, part, expected)
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedSource(Source):
+class JoinedSource(TableSource):
     """The rows of several sources with the same columns."""
 
-    name: str
-    schema: Schema
-    dtype: np.dtype[Any]
-    rows: int | None
     sources: tuple[Source, ...]
 
     @property
     def checked(self) -> bool:
         return all(source.checked for source in self.sources)
 
-    def batches(self, rows: int) -> Iterator[Batch]:
+    def read(self, rows: int) -> Iterator[Batch]:
         before = 0
         for source in self.sources:
             for batch in source.batches(rows):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from joker.data.schema import Schema
 from joker.data.sources import Batch
-from joker.data.sources.arrow_batches import need_pyarrow
+from joker.data.sources.arrow_batches import need_pyarrow, sliced
 from joker.data.sources.base import CheckedSource
 from joker.data.sources.csv import parsed
 from joker.data.sources.text_files import detect_format, read_head, reading
@@ -40,19 +40,10 @@ PACKED_START = np.datetime64("2006-12-16T17:24", "m")
 class PowerSource(CheckedSource):
     """The rows of household_power_consumption.txt without missing values."""
 
-    name: str
     path: Path
-    schema: Schema = SCHEMA
-    dtype: np.dtype[Any] = FLOAT32
-    rows: int | None = None
 
     def read(self, rows: int) -> Iterator[Batch]:
-        first = 0
-        for whole in self._complete():
-            for start in range(0, whole.num_rows, rows):
-                part = whole.slice(start, rows)
-                yield _batch(part.columns, first)
-                first += part.num_rows
+        return (_batch(columns, first) for columns, first in sliced(self._complete(), rows))
 
     def _complete(self) -> Iterator[Any]:
         """Yield record batches without the rows that have missing values."""
@@ -88,12 +79,8 @@ def _numbers(column: Any, mark: str) -> NDArray[Any]:  # (k, 3)
 class PackedPowerSource(CheckedSource):
     """The same rows from a compact copy of 37 MB: one column of minutes (int32), then seven columns of uint16."""
 
-    name: str
     minutes: NDArray[np.int32]  # (n,), since the previous row
     columns: tuple[NDArray[np.uint16], ...]  # (n,) each, in units of 1 / PACKED_SCALES
-    rows: int | None
-    schema: Schema = SCHEMA
-    dtype: np.dtype[Any] = FLOAT32
 
     def read(self, rows: int) -> Iterator[Batch]:
         elapsed = 0
@@ -106,6 +93,11 @@ class PackedPowerSource(CheckedSource):
             yield Batch(x, np.log(meters[0]), first)
 
 
+def open_power(path: Path) -> PowerSource:
+    """Open the official file."""
+    return PowerSource(str(path), SCHEMA, FLOAT32, None, path)
+
+
 def open_packed_power(path: Path, rows: int = PACKED_ROWS) -> PackedPowerSource:
     """Open the compact copy."""
     with reading(path), lzma.open(path) as file:
@@ -113,7 +105,7 @@ def open_packed_power(path: Path, rows: int = PACKED_ROWS) -> PackedPowerSource:
     if len(raw) != (wanted := rows * (4 + 2 * len(PACKED_SCALES))):
         raise InvalidFile(f"{path} must have {wanted} bytes after decompression; it has {len(raw)}. Copy it again.")
     columns = tuple(np.frombuffer(raw, np.uint16, rows, 4 * rows + 2 * rows * j) for j in range(len(PACKED_SCALES)))
-    return PackedPowerSource(str(path), np.frombuffer(raw, np.int32, rows), columns, rows)
+    return PackedPowerSource(str(path), SCHEMA, FLOAT32, rows, np.frombuffer(raw, np.int32, rows), columns)
 
 
 def _calendar(when: Any) -> tuple[NDArray[Any], ...]:

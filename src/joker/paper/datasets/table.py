@@ -10,7 +10,7 @@ from joker.data.schema import Schema
 from joker.data.sources import Source, open_source
 from joker.paper.datasets.files import find
 from joker.paper.datasets.parts import joined
-from joker.paper.datasets.power import PowerSource, open_packed_power
+from joker.paper.datasets.power import open_packed_power, open_power
 
 UCI = "https://archive.ics.uci.edu/dataset/"
 CIFAR_PARTS = 6
@@ -30,10 +30,16 @@ class DataSet:
     schema: Schema | None = None  # replaces the names in the file
 
 
-def _text(where: str, *names: str) -> Opener:
-    """Return the opener of a text file without a header, whose first column is the target."""
-    every = tuple(name + packed for name in names for packed in ("", ".gz"))
-    return lambda folder, split: open_source(find(folder, every, where), target=0, header=False)
+def _uci(
+    task: str, page: str, name: str, width: int, target: str, *, rows: int, held_out: int, share: float | None = None
+) -> DataSet:
+    """Return a data set of UCI: a text file without a header, whose first column is the target."""
+
+    def opener(folder: Path, split: str) -> Source:
+        return open_source(find(folder, (name, f"{name}.gz"), UCI + page), target=0, header=False)
+
+    schema = Schema.numbers([f"x{j}" for j in range(1, width + 1)], target)
+    return DataSet(task, opener, share, rows, held_out, schema)
 
 
 def _cifar5m(folder: Path, split: str) -> Source:
@@ -45,7 +51,7 @@ def _cifar5m(folder: Path, split: str) -> Source:
 def _hepc(folder: Path, split: str) -> Source:
     names = ("household_power_consumption.txt", "hepc.bin.xz")
     path = find(folder, names, f"{UCI}235/individual+household+electric+power+consumption")
-    return open_packed_power(path) if path.name == names[1] else PowerSource(str(path), path)
+    return open_packed_power(path) if path.name == names[1] else open_power(path)
 
 
 def _a9a(folder: Path, split: str) -> Source:
@@ -64,35 +70,15 @@ def _npz(name: str) -> Opener:
     return lambda folder, split: open_source(find(folder, (f"{name}.npz",), where), inputs="X", target="y")
 
 
-def _numbered(width: int, target: str) -> Schema:
-    return Schema.numbers([f"x{j}" for j in range(1, width + 1)], target)
-
-
 SETS: dict[str, DataSet] = {
     # The five data sets of the paper, with its shares. The official split of msd is 90% to 10%, too.
-    "msd": DataSet(
-        "regression",
-        _text(f"{UCI}203/yearpredictionmsd", "YearPredictionMSD.txt"),
-        rows=515_345,
-        held_out=51_630,
-        schema=_numbered(90, "year"),
+    "msd": _uci(
+        "regression", "203/yearpredictionmsd", "YearPredictionMSD.txt", 90, "year", rows=515_345, held_out=51_630
     ),
     "hepc": DataSet("regression", _hepc, share=0.9, rows=2_049_280),
-    "susy": DataSet(
-        "classification",
-        _text(f"{UCI}279/susy", "SUSY.csv"),
-        share=0.8,
-        rows=5_000_000,
-        held_out=500_000,
-        schema=_numbered(18, "label"),
-    ),
-    "higgs": DataSet(
-        "classification",
-        _text(f"{UCI}280/higgs", "HIGGS.csv"),
-        share=0.8,
-        rows=11_000_000,
-        held_out=500_000,
-        schema=_numbered(28, "label"),
+    "susy": _uci("classification", "279/susy", "SUSY.csv", 18, "label", rows=5_000_000, held_out=500_000, share=0.8),
+    "higgs": _uci(
+        "classification", "280/higgs", "HIGGS.csv", 28, "label", rows=11_000_000, held_out=500_000, share=0.8
     ),
     "cifar5m": DataSet("classification", _cifar5m, share=0.8),
     # Smaller data sets.
