@@ -40,7 +40,7 @@ def numbers_of(X: Any, y: Any) -> Any:
     _check_given(X)
     if X.classes is not None and X.classes.dtype.kind == "U":
         raise InvalidData(f"y must be numbers for a regressor; {X.path} has classes of text. Use a classifier.")
-    return X.numbers
+    return X.y
 
 
 def _check_given(X: Any) -> None:

@@ -93,9 +93,8 @@ def convert(
         )
     budget = parse_bytes(memory)
     with work_folder(path, EXAMPLE) as folder:
-        table = _Table(
-            source, _stored_type(source, dtype), TargetReader(task, source.name, source.schema.target or "y")
-        )
+        targets = TargetReader(task, source.name, source.schema.target or "y")
+        table = _Table(source, _stored_type(source, dtype), targets)
         buckets = Buckets(folder, int(budget * BUCKETS_SHARE))
         for records in table.records(seed, int(budget * BATCH_SHARE), folder, progress):
             buckets.put(records)
@@ -119,7 +118,8 @@ class _Table:
         """Yield all rows as records with a random key, and then determine the kind of the targets."""
         keys, width = np.random.Generator(np.random.PCG64(seed)), self.source.schema.width
         for batch in self.source.batches(max(1, memory // (8 * width))):
-            x, y = self._inputs(batch), self._targets(batch)
+            x = self._inputs(batch)
+            y = np.zeros((len(batch), 0)) if batch.y is None else self.targets.read(batch.y, batch.first)  # (k, t)
             if self.record is None:
                 self.record = np.dtype([("key", "<u8"), ("y", "<f8", (y.shape[1],)), ("x", self.dtype, (width,))])
                 check_free_space(folder, int((self.source.rows or 0) * self.record.itemsize * SPACE_MARGIN))
@@ -170,7 +170,8 @@ class _Table:
             check_values(batch.x, batch.y, batch.first, source.schema, source.name)
         x = batch.dense
         x = x if x.dtype == self.dtype else self._cast(x, batch.first)
-        self.moments = gather([self.moments, *_moments(x)], x.shape[1])
+        parts = (moments(torch.from_numpy(np.ascontiguousarray(x[rows]))) for rows in chunks(*x.shape))
+        self.moments = gather([self.moments, *parts], x.shape[1])
         return x
 
     def _cast(self, x: NDArray[Any], first: int) -> NDArray[Any]:
@@ -185,15 +186,6 @@ class _Table:
                 "dtype='float32' or 'float64'."
             )
         return cast
-
-    def _targets(self, batch: Batch) -> NDArray[np.float64]:  # (k, t)
-        if batch.y is None:
-            return np.zeros((len(batch), 0))
-        return self.targets.read(batch.y, batch.first)
-
-
-def _moments(x: NDArray[Any]) -> Iterator[Moments]:
-    return (moments(torch.from_numpy(np.ascontiguousarray(x[rows]))) for rows in chunks(*x.shape))
 
 
 def _stored_type(source: Source, dtype: Any) -> np.dtype[Any]:

@@ -29,9 +29,7 @@ MAX_DOCUMENT_BYTES = 2**28
 NO_CHECKSUM = "0" * 64  # takes the place of a checksum that is not known yet
 EXAMPLE = "train.rows"  # a file name, for messages
 INPUT_TYPES = tuple(np.dtype(kind) for kind in ("u1", "<i2", "<f2", "<f4", "<f8"))  # of inputs
-TARGET_TYPES = tuple(
-    np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<f4", "<f8")
-)  # of targets: numbers of classes, or numbers
+TARGET_TYPES = tuple(np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<f4", "<f8"))  # unsigned: the number of a class
 REMEDY = "Copy the file again from its source, or convert the data again."
 # Errors that a document with wrong contents may lead to.
 MALFORMED_DOCUMENT = (JokerError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

@@ -47,21 +47,6 @@ class Store:
 
     :func:`joker.data.convert` makes it and :func:`joker.data.open_store` opens it. Estimators accept it in place of X
     and y.
-
-    Attributes
-    ----------
-    x : Rows
-        The inputs, which are read when they are used.
-    y : ndarray of shape (n,) or (n, t)
-        The targets as they were in the table; they are read at each access.
-    schema : Schema
-        The names and kinds of the columns.
-    task : {"classification", "regression"} or None
-        The kind of the targets; None without targets.
-    classes : ndarray or None
-        The sorted classes; None for regression.
-    scaling : Scaling
-        The mean and the standard deviation of each input.
     """
 
     file: RowFile
@@ -84,7 +69,7 @@ class Store:
 
     @property
     def task(self) -> str | None:
-        """The kind of the targets: "classification", "regression" or None."""
+        """The kind of the targets: "classification" or "regression"; None without targets."""
         return self.header.task
 
     @property
@@ -94,13 +79,16 @@ class Store:
 
     @cached_property
     def x(self) -> StoreRows:
-        """The inputs."""
+        """The inputs, which are read when they are used."""
         return StoreRows(self.file, self.header.x, 0, len(self), scaling=self.scaling)
 
     @property
-    def y(self) -> NDArray[Any]:
-        """The targets as they were in the table."""
-        return self.labels.labels if self.classes is not None else self.numbers
+    def y(self) -> NDArray[Any]:  # (n,) or (n, t)
+        """The targets as they were in the table; they are read at each access."""
+        if self.classes is not None:
+            return self.labels.labels
+        targets = self._targets()
+        return targets[:, 0] if targets.shape[1] == 1 else targets
 
     @property
     def labels(self) -> Labels:
@@ -112,14 +100,6 @@ class Store:
                 f"{self.path} must have a name for each class; one has none, the file is damaged. {REMEDY}"
             )
         return Labels(self.classes, codes)
-
-    @property
-    def numbers(self) -> NDArray[Any]:
-        """The targets as numbers, with one dimension if there is one column."""
-        if self.classes is not None:
-            return self.labels.labels
-        targets = self._targets()
-        return targets[:, 0] if targets.shape[1] == 1 else targets
 
     @property
     def scaling(self) -> Scaling:
