@@ -43,6 +43,10 @@ class RowSubset:
         """The stored type."""
         return self.whole.dtype
 
+    def array(self, rows: slice) -> Any:  # (b, d)
+        """Return some rows as an array or a CSR matrix of their own."""
+        return self.whole[self.rows[rows]]
+
 
 def as_array(data: Any) -> Any:
     """Return a tensor as an array, or as a sparse matrix where it is sparse; return anything else unchanged."""
@@ -50,7 +54,11 @@ def as_array(data: Any) -> Any:
         return data
     data = data.detach().cpu()
     data = data.float() if data.dtype == torch.bfloat16 else data  # NumPy has no such type
-    return data.numpy() if data.layout == torch.strided else _csr_matrix(as_rows(data))
+    if data.layout == torch.strided:
+        return data.numpy()
+    rows = as_rows(data)
+    assert isinstance(rows, SparseRows)
+    return sp.csr_array((rows.values.numpy(), rows.columns.numpy(), rows.starts.numpy()), shape=rows.shape)
 
 
 def device_of(X: Any, device: str | torch.device | None) -> torch.device:
@@ -59,13 +67,7 @@ def device_of(X: Any, device: str | torch.device | None) -> torch.device:
 
 
 def rows_of(
-    x: Any,
-    dtype: torch.dtype,
-    device: torch.device,
-    *,
-    copy: bool,
-    scaling: Scaling | None = None,
-    host: bool = False,
+    x: Any, dtype: torch.dtype, device: torch.device, *, copy: bool, scaling: Scaling | None = None, host: bool = False
 ) -> Rows:
     """Return rows of a checked array, CSR matrix, subset of one, or row store, which are read in ``dtype``.
 
@@ -88,13 +90,7 @@ def rows_of(
 
 
 def row_bytes_of(
-    x: Any,
-    dtype: torch.dtype,
-    device: torch.device,
-    *,
-    copy: bool,
-    scaling: Scaling | None = None,
-    host: bool = False,
+    x: Any, dtype: torch.dtype, device: torch.device, *, copy: bool, scaling: Scaling | None = None, host: bool = False
 ) -> int:
     """Return the ``row_bytes`` of the rows that `rows_of` makes, before anything is copied."""
     d, stored = x.shape[1], stored_type(x)
@@ -169,7 +165,7 @@ def copied_bytes(given: Any, checked: Any) -> int:
 
 def materialised(x: Any) -> Any:
     """Return the data as an array or a CSR matrix: a subset as a copy."""
-    return x.whole[x.rows] if isinstance(x, RowSubset) else x
+    return x.array(slice(None)) if isinstance(x, RowSubset) else x
 
 
 def cast_row_bytes(x: Any) -> int:
@@ -184,15 +180,11 @@ def _scaling_dtype(x: Any, dtype: torch.dtype) -> torch.dtype:
 
 def _gathered(x: RowSubset | StoreRows, dtype: torch.dtype) -> Any:
     """Return a subset, or a store, as an array of its own, in ``dtype`` where that is smaller."""
-
-    def read(rows: slice) -> Any:
-        return x.array(rows) if isinstance(x, StoreRows) else x.whole[x.rows[rows]]
-
     if is_sparse(x) or stored_type(x).itemsize <= dtype.itemsize:
-        return read(slice(None))
+        return x.array(slice(None))
     gathered = np.empty(x.shape, dtype=str(dtype).removeprefix("torch."))
     for few in chunks(*x.shape):
-        gathered[few] = read(few)
+        gathered[few] = x.array(few)
     return gathered
 
 
@@ -232,9 +224,3 @@ def _tensor(x: NDArray[Any]) -> Tensor:
             return torch.from_numpy(x)
         except (TypeError, ValueError):
             return torch.from_numpy(x.copy())
-
-
-def _csr_matrix(rows: Rows) -> Any:
-    assert isinstance(rows, SparseRows)
-    parts = (rows.values.numpy(), rows.columns.numpy(), rows.starts.numpy())
-    return sp.csr_array(parts, shape=rows.shape)
