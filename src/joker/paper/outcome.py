@@ -86,23 +86,12 @@ class Outcome:
     def facts(self) -> dict[str, Any]:
         """The outcome as numbers and text, with the results of the paper."""
         theirs = self.published
+        own = {name: value for name, value in vars(self).items() if name not in ("plan", "bandwidth", "step_seconds")}
         return {
             **self.plan.facts,
-            "generated": self.generated,
-            "rows": self.rows,
-            "test_rows": self.test_rows,
-            "device": self.device,
-            "precision": self.precision,
+            **own,
             "sigma": self.bandwidth,
-            "steps": self.steps,
-            "scores": self.scores,
-            "gap": self.gap,
-            "seconds": self.seconds,
             "ms_per_step": self.ms_per_step,
-            "test_seconds": self.test_seconds,
-            "read_seconds": self.read_seconds,
-            "peak_bytes": self.peak_bytes,
-            "reason": self.reason,
             "comparable": self.comparable,
             "notes": self.notes,
             "paper": {

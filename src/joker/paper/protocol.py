@@ -93,8 +93,7 @@ class Plan:
             tol=0,
             order="random",
             averaging=False,
-            gap_every=self.steps // blocks
-            + 1,  # the gap is evaluated at the end only, as the paper does not evaluate it
+            gap_every=self.steps // blocks + 1,  # at the end only, as the paper does not evaluate the gap
             radius=RADIUS if self.halving else inf,
             halve_every=self.halve_every,
             seed=self.seed,

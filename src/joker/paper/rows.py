@@ -19,10 +19,10 @@ from joker.paper.datasets import generate, load
 from joker.paper.datasets.files import FOLDER_VARIABLE
 from joker.paper.datasets.parts import RandomPart, part_of
 from joker.paper.table import PaperSet
+from joker.runtime import chunks
 from joker.runtime.upload import Upload
 
 BATCH_BYTES = 2**26  # of rows that are read at a time
-SCALED_ENTRIES = 2**22  # that are scaled at a time
 Folder = str | os.PathLike[str] | None
 
 
@@ -70,9 +70,7 @@ class PaperRows:
         """Return rows of z-scores that are read on a device; with ``host`` they stay in host memory."""
         wide = None if part.x.dtype == dtype else dtype
         rows: Rows
-        if device.type == "cpu":
-            rows = TensorRows(part.x, wide, checked=True)
-        elif host:
+        if host and device.type != "cpu":
             rows = HostRows(part.x, Upload(device), dtype, checked=True)
         else:
             rows = TensorRows(part.x.to(device), wide, checked=True)
@@ -87,12 +85,7 @@ class PaperRows:
 
 
 def read(
-    data: PaperSet,
-    *,
-    scale: float = 1.0,
-    seed: int = 0,
-    folder: Folder = None,
-    generated: bool | None = None,
+    data: PaperSet, *, scale: float = 1.0, seed: int = 0, folder: Folder = None, generated: bool | None = None
 ) -> PaperRows:
     """Return the rows of a data set in memory, or a share of them.
 
@@ -174,6 +167,5 @@ def _z_score(x: Tensor, scaling: Scaling) -> None:
     """Replace inputs by z-scores; a constant input becomes 0."""
     mean = scaling.mean.to(x.dtype)
     factor = torch.where(scaling.deviation > 0, 1 / scaling.deviation, 0.0).to(x.dtype)
-    step = max(1, SCALED_ENTRIES // x.shape[1])
-    for start in range(0, len(x), step):
-        x[start : start + step].sub_(mean).mul_(factor)
+    for rows in chunks(*x.shape):
+        x[rows].sub_(mean).mul_(factor)

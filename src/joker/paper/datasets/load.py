@@ -16,12 +16,7 @@ RULES = ("paper", "official")
 
 
 def load(
-    name: str,
-    folder: str | os.PathLike[str] | None = None,
-    split: str = "train",
-    *,
-    rule: str = "paper",
-    seed: int = 0,
+    name: str, folder: str | os.PathLike[str] | None = None, split: str = "train", *, rule: str = "paper", seed: int = 0
 ) -> Source:
     """Return a data set of the literature, read from its official files in bounded memory.
 
