@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from joker.losses.base import Bound, ClassificationLoss, DeviceForm
+from joker.losses.base import ClassificationLoss, DeviceForm
 
 
 @dataclass(frozen=True)
