@@ -18,14 +18,7 @@ from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
 from joker.estimators.lambda_path import Path
 from joker.estimators.model_document import FITTED
-from joker.estimators.regression import (
-    KernelHuber,
-    KernelLp,
-    KernelQuantile,
-    KernelRegressor,
-    KernelRidge,
-    KernelSVR,
-)
+from joker.estimators.regression import KernelHuber, KernelLp, KernelQuantile, KernelRegressor, KernelRidge, KernelSVR
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models.io import container, machines
