@@ -1,8 +1,4 @@
-"""Constants of the block solve, each defined once.
-
-The plain solver (:mod:`joker.solvers.block`) and the Triton kernel (:mod:`joker.ops.triton.block_solve`) both read them
-here, so that the two are the same algorithm.
-"""
+"""Constants of the block solve, which the plain solver and the Triton kernel both read here."""
 
 from __future__ import annotations
 

@@ -114,9 +114,8 @@ def solve(
     change, linear = torch.empty(2, t, dtype=torch.float64, device=a.device)
     outcome, products = torch.empty(2, t, dtype=torch.int64, device=a.device)
     work = torch.zeros(t, 2 * WORDS.value * B, dtype=torch.int64, device=K.device)
-    launch = solve_block[(group * shape.lanes,)]
     with on_device(K.device):
-        launch(
+        solve_block[(group * shape.lanes,)](
             K, f.contiguous(), a.contiguous(), y, c, dual.parameters,
             new, change, linear, outcome, products, work,
             tol, torch.finfo(K.dtype).eps, max_products, max_models, float(patience), b, t,

@@ -36,11 +36,8 @@ def store(value, out, low, place, low_place, inside, LOW: tl.constexpr):
 
 @triton.jit(do_not_specialize=["n"])  # the last tile or block is shorter, which is not worth a second compilation
 def features_kernel(
-    x,  # (n, d)
-    weights,  # (d, m)
-    phase,  # (m,)
-    out,  # (n, m), or (n, 2m) where PAIRS
-    low,  # the same in bfloat16
+    x, weights, phase,  # (n, d), (d, m), (m,)
+    out, low,  # (n, m), or (n, 2m) where PAIRS; low in bfloat16
     scale, n, m, d, x_stride, w_stride, out_stride, low_stride,
     READY: tl.constexpr,  # whether out contains the angles, so that x, W and the phase are not needed
     PAIRS: tl.constexpr,  # whether the sines follow the cosines; then there is no phase
@@ -70,11 +67,7 @@ def features_kernel(
 
 @triton.jit(do_not_specialize=["n", "t", "share"])
 def sum_kernel(
-    x,  # (n, d)
-    weights,  # (d, m)
-    phase,  # (m,)
-    theta,  # (m, t)
-    out,  # (splits, n, t)
+    x, weights, phase, theta, out,  # (n, d), (d, m), (m,), (m, t), (splits, n, t)
     scale, n, m, d, t,
     share,  # features for each split, a multiple of C
     x_stride, w_stride, theta_stride,

@@ -66,11 +66,8 @@ def add_values(total, value, v, columns, last, outputs, t, v_stride, T: tl.const
         weight = tl.load(v + columns * v_stride, mask=columns < last, other=0.0)
         total += value * weight[None, :]
     else:
-        weight = tl.load(
-            v + columns[:, None] * v_stride + outputs[None, :],
-            mask=(columns[:, None] < last) & (outputs[None, :] < t),
-            other=0.0,
-        )
+        inside = (columns[:, None] < last) & (outputs[None, :] < t)
+        weight = tl.load(v + columns[:, None] * v_stride + outputs[None, :], mask=inside, other=0.0)
         total = tl.dot(value, weight, total, input_precision="ieee")
     return total
 
@@ -88,9 +85,7 @@ def store_total(total, out, split, rows, outputs, n, t, T: tl.constexpr):
 
 @triton.jit
 def difference_matrix_kernel(
-    x,  # (d, n)
-    z,  # (d, b)
-    out,  # (n, b)
+    x, z, out,  # (d, n), (d, b), (n, b)
     inverse, n, b, d, x_stride, z_stride, out_stride,
     SQUARE: tl.constexpr, PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
@@ -106,10 +101,7 @@ def difference_matrix_kernel(
 
 @triton.jit
 def difference_product_kernel(
-    x,  # (d, n)
-    z,  # (d, b)
-    v,  # (b, t)
-    out,  # (splits, n, t)
+    x, z, v, out,  # (d, n), (d, b), (b, t), (splits, n, t)
     inverse, n, b, d, t,
     share,  # rows of z for each split, a multiple of C
     x_stride, z_stride, v_stride,
@@ -131,14 +123,8 @@ def difference_product_kernel(
 
 @triton.jit
 def radial_product_kernel(
-    x,  # (n, d)
-    x_low,  # (n, d)
-    x_norm,  # (n,)
-    z,  # (b, d)
-    z_low,  # (b, d)
-    z_norm,  # (b,)
-    v,  # (b, t)
-    out,  # (splits, n, t)
+    x, x_low, x_norm, z, z_low, z_norm,  # (n, d), (n, d), (n,), (b, d), (b, d), (b,)
+    v, out,  # (b, t), (splits, n, t)
     n, b, d, t,
     share,  # rows of z for each split, a multiple of C
     v_stride,
@@ -176,11 +162,7 @@ def radial_product_kernel(
 
 @triton.jit
 def prepare_kernel(
-    x,  # (n, d)
-    centre,  # (d,)
-    high,  # (rows, width)
-    low,  # (rows, width)
-    norm,  # (rows,)
+    x, centre, high, low, norm,  # (n, d), (d,), (rows, width), (rows, width), (rows,)
     inverse, shrink, n, d, width, x_stride,
     SPLIT: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip

@@ -64,12 +64,7 @@ def transform(y, left, right, LEFT: tl.constexpr, PART: tl.constexpr):
 
 @triton.jit
 def features_kernel(
-    x,  # (n, d)
-    signs,  # (c, 3, p)
-    radii,  # (m,)
-    phase,  # (m,)
-    out,  # (n, m)
-    low,  # (n, m), bfloat16
+    x, signs, radii, phase, out, low,  # (n, d), (c, 3, p), (m,), (m,), (n, m), (n, m) in bfloat16
     scale, n, m, d, skip, x_stride, out_stride, low_stride,
     LOW: tl.constexpr,
     P: tl.constexpr,  # the order of a transform, from SIDE to SIDE²

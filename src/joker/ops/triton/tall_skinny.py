@@ -45,9 +45,8 @@ def squares_kernel(v, out, m, t, share, ROWS: tl.constexpr, T: tl.constexpr):  #
     total = tl.zeros((ROWS, T), tl.float32)
     for start in range(first, tl.minimum(first + share, m), ROWS):
         at = start + rows
-        value = tl.load(
-            v + at[:, None] * t + columns[None, :], mask=(at[:, None] < m) & (columns[None, :] < t), other=0.0
-        )
+        inside = (at[:, None] < m) & (columns[None, :] < t)
+        value = tl.load(v + at[:, None] * t + columns[None, :], mask=inside, other=0.0)
         total += value * value
     tl.store(out + tl.program_id(0) * t + columns, tl.sum(total, axis=0), mask=columns < t)
 

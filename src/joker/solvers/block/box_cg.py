@@ -69,8 +69,7 @@ class BoxCg(Strategy):
     def _minimise(self, model: Model) -> Minimum:
         h, g, a, box, tolerance = model.h, model.g, model.a, model.region, model.tolerance
         limit, patience = self.problem.max_products, self.problem.patience
-        b, t = a.shape
-        few = _products_before_admm(b, t, kinked=box.kink != 0)
+        few = _products_before_admm(len(a), a.shape[1], kinked=box.kink != 0)
         if limit <= few + ADMM_STEPS:
             return box_conjugate_gradients(self.problem.K, h, g, a, box, tolerance, limit, patience)
         first = box_conjugate_gradients(self.problem.K, h, g, a, box, tolerance, few, patience)
@@ -90,7 +89,7 @@ class BoxCg(Strategy):
         )
 
 
-def _products_before_admm(b: int, t: int, kinked: bool) -> int:
+def _products_before_admm(b: int, t: int, *, kinked: bool) -> int:
     products = KINKED_PRODUCTS if kinked else SINGLE_PRODUCTS if t == 1 else SHARED_PRODUCTS
     return max(FEWEST_PRODUCTS, products // t**2) * max(REFERENCE_ROWS, b) // REFERENCE_ROWS
 

@@ -45,15 +45,10 @@ class Jacobi:
 class SharedInverse:
     """The inverse of K + diag μ, with μ between the curvatures of all columns.
 
-    Rows that cannot move are cut off from the others: a residual of 0 there stays 0.
+    Rows where ``free`` is 0 are separated from the others: a residual of 0 there stays 0.
     """
 
-    def __init__(
-        self,
-        K: Tensor,  # (b, b)
-        h: Tensor,  # (t, b)
-        free: Tensor,  # (b,) 1 for rows that can move, 0 for others
-    ) -> None:
+    def __init__(self, K: Tensor, h: Tensor, free: Tensor) -> None:  # (b, b), (t, b), (b,)
         smallest = torch.finfo(K.dtype).eps ** 0.5 * K.diagonal().mean()  # keeps the inverse accurate
         self.mu = torch.maximum(h.amin(0) ** LOWER_WEIGHT * h.amax(0) ** (1 - LOWER_WEIGHT), smallest)  # (b,)
         shifted = K * free * free[:, None]

@@ -126,10 +126,9 @@ class _TrustRegion:
         """Minimise one model and take one step, in every column that is not done."""
         quadratic, model = self.problem.loss.quadratic, self._model()
         step = self.strategy.step(model)
-        self.products = self.products + step.products
+        d, Kd, self.products = step.d, step.Kd, self.products + step.products
         if quadratic:  # the model is exact: precision that the search gave up is not asked for again
             self.target = self.target * step.slack
-        d, Kd = step.d, step.Kd
         predicted, change = model.change(d, Kd), self.problem.change(self.a, self.g, d, Kd)
         ratio = torch.where(predicted < 0, change / predicted, 0.0)
         self._resize(ratio, d.abs().amax(0))
