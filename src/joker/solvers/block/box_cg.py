@@ -16,8 +16,8 @@ Each iteration does one of three things in each column:
 The third rule, proportioning, and the first are Z. Dostál's (SIAM J. Optim. 7, 1997); projecting the whole conjugate
 step finds many active walls at once. The objective never rises.
 
-:class:`BoxCg` hands columns that need many iterations over to :class:`joker.solvers.block.admm.Admm`, which
-brings them near their minimum, and finishes them from there.
+:class:`BoxCg` passes columns that need many iterations to :class:`joker.solvers.block.admm.Admm`, which moves them
+near their minimum, and finishes them from there.
 
 Masks are numbers 0 and 1, and conditions are limits of a clamp, where they can be: a torch operation on truth values
 takes several times as long on a CPU. Inside, a column is a row in memory, for the same reason.
