@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pickle
 import zipfile
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -20,16 +20,7 @@ from joker.runtime.atomic_file import replace_file, resolve_target
 FORMAT = "joker checkpoint 1"
 EXAMPLE = "fit.checkpoint"  # a file name, for messages
 # The errors that zipfile and torch raise for a file that is damaged or of another kind.
-READ_ERRORS = (
-    OSError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    pickle.UnpicklingError,
-    EOFError,
-    ValueError,
-    LookupError,
-    TypeError,
-)
+READ_ERRORS = (OSError, EOFError, RuntimeError, ValueError, LookupError, TypeError, zipfile.BadZipFile, UnpicklingError)
 
 
 @dataclass

@@ -62,7 +62,7 @@ class TimeLimit(Callback):
     Parameters
     ----------
     seconds : float
-        The time that the fit may take. It is counted anew in a fit that is continued.
+        The time that the fit may take. A fit that is continued has the full time again.
     """
 
     seconds: float

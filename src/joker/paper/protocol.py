@@ -16,8 +16,8 @@ HALVE_EVERY = 1_000  # steps after which the published code halves the radius of
 RADIUS = 1.0  # in units of 1/λ, the length of the box of a loss with a slope of at most 1; the paper has no value
 HELD_ROWS, HELD_SHARE = 50_000, 0.1  # the largest number and the largest share of training rows that are held out
 PATIENCE = 3  # epochs without a higher held-out score
-# The median distance is divided by these numbers for data sets where the score is then better, from SHARP_FEATURES
-# features on (benchmarks/gpu_real.py): with few features the kernel matrix of a small bandwidth is mostly noise.
+# The median distance is divided by these numbers where the score is then better (benchmarks/gpu_real.py), if there are
+# at least SHARP_FEATURES features: with fewer, the features of a small bandwidth are mostly noise.
 SHARPER, SHARP_FEATURES = {"hepc": 3.0}, 20_000
 # The ε of 0.25 in the paper is five times the error that it reports for HEPC, which no solution of that problem has.
 TUBES = {"hepc": 0.02}

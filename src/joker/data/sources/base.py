@@ -56,11 +56,7 @@ class Source(ABC):
     schema: Schema
     dtype: np.dtype[Any]
     rows: int | None
-
-    @property
-    def checked(self) -> bool:
-        """Whether ``batches`` itself raises an error for values that are not finite."""
-        return False
+    checked: bool = False  # whether ``batches`` itself raises an error for values that are not finite
 
     @abstractmethod
     def batches(self, rows: int) -> Iterator[Batch]:
@@ -89,9 +85,7 @@ class TableSource(Source):
 class CheckedSource(TableSource):
     """A source that raises InvalidData for values that are not finite."""
 
-    @property
-    def checked(self) -> bool:
-        return True
+    checked = True
 
     def batches(self, rows: int) -> Iterator[Batch]:
         return map(self._check, super().batches(rows))

@@ -45,10 +45,10 @@ def open_csv(options: ReadOptions) -> CsvSource:
     text_format = detect_format(options.path, head, options.header, options.delimiter)
     table = TableColumns(options.name, text_format.names, text_format.named)
     selection = select_columns(table, options.target, options.columns, options.schema)
-    found = _kinds_at_head(head, text_format)
+    inferred = _kinds_at_head(head, text_format)
     dtype = TEXT_DTYPE if options.dtype is None else options.dtype
-    schema = options.schema or arrow_schema(selection, found, options.one_hot)
-    kinds = _kinds(schema, selection, found, dtype)
+    schema = options.schema or arrow_schema(selection, inferred, options.one_hot)
+    kinds = _kinds(schema, selection, inferred, dtype)
     if options.schema is None and not schema.is_numeric:
         text = {column.name: kinds[column.name] for column in schema.inputs if column.levels is not None}
         schema = with_levels(schema, list(text), parsed(options.path, text_format, text), options.name)
@@ -123,14 +123,14 @@ def _kind(column: Any) -> Any:
     return pyarrow.float64() if share >= MIN_NUMBER_SHARE else pyarrow.string()
 
 
-def _kinds(schema: Schema, selection: ColumnSelection, found: Mapping[str, Any], dtype: Any) -> dict[str, Any]:
+def _kinds(schema: Schema, selection: ColumnSelection, inferred: Mapping[str, Any], dtype: Any) -> dict[str, Any]:
     """Return the types in which the columns are parsed, by column name."""
     import pyarrow
 
     def kind(name: str, text: bool, number: Any) -> Any:
         if text:
             return pyarrow.string()
-        return pyarrow.bool_() if found[name] == pyarrow.bool_() else number
+        return pyarrow.bool_() if inferred[name] == pyarrow.bool_() else number
 
     kinds = {}
     for name, column in zip(selection.names, schema.inputs, strict=True):

@@ -176,5 +176,5 @@ def _numpy(kind: Any) -> np.dtype[Any]:
 
     if pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
         return np.dtype(np.float64)
-    found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-    return found
+    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return dtype

@@ -56,12 +56,8 @@ class Section:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON can represent them."""
-        return {
-            "offset": self.offset,
-            "shape": list(self.shape),
-            "dtype": self.dtype.str,
-            "sha256": list(self.checksums),
-        }
+        place = {"offset": self.offset, "shape": list(self.shape)}
+        return {**place, "dtype": self.dtype.str, "sha256": list(self.checksums)}
 
     @classmethod
     def from_json(cls, document: dict[str, Any], kinds: tuple[np.dtype[Any], ...]) -> Section:

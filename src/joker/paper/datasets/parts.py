@@ -74,10 +74,7 @@ class PartSource(TableSource):
     whole: Source
     part: Span | RandomPart
     expected: int | None  # the number of rows of the whole source, if it is known
-
-    @property
-    def checked(self) -> bool:
-        return self.whole.checked
+    checked: bool
 
     def read(self, rows: int) -> Iterator[Batch]:
         seen = returned = 0
@@ -102,7 +99,7 @@ def part_of(
     """Return some rows of a source; if ``expected`` is given, the number of rows of the whole source is checked."""
     total = whole.rows if expected is None else expected
     count = None if total is None else part.count(total)
-    return PartSource(whole.name, schema or whole.schema, whole.dtype, count, whole, part, expected)
+    return PartSource(whole.name, schema or whole.schema, whole.dtype, count, whole, part, expected, whole.checked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +107,7 @@ class JoinedSource(TableSource):
     """The rows of several sources with the same columns."""
 
     sources: tuple[Source, ...]
-
-    @property
-    def checked(self) -> bool:
-        return all(source.checked for source in self.sources)
+    checked: bool
 
     def read(self, rows: int) -> Iterator[Batch]:
         before = 0
@@ -134,4 +128,5 @@ def joined(name: str, sources: tuple[Source, ...]) -> JoinedSource:
             )
     counts = [source.rows for source in sources]
     total = None if None in counts else sum(count for count in counts if count is not None)
-    return JoinedSource(name, first.schema, first.dtype, total, sources)
+    checked = all(source.checked for source in sources)
+    return JoinedSource(name, first.schema, first.dtype, total, sources, checked)

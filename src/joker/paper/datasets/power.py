@@ -21,15 +21,8 @@ from joker.errors import InvalidFile
 
 METERS = ("reactive", "voltage", "intensity", "sub1", "sub2", "sub3")
 SCHEMA = Schema.numbers(("day", "month", "year", "hour", "minute", *METERS), "log_active")
-COLUMNS = (
-    "Global_active_power",
-    "Global_reactive_power",
-    "Voltage",
-    "Global_intensity",
-    "Sub_metering_1",
-    "Sub_metering_2",
-    "Sub_metering_3",
-)
+SUB_METERS = ("Sub_metering_1", "Sub_metering_2", "Sub_metering_3")
+COLUMNS = ("Global_active_power", "Global_reactive_power", "Voltage", "Global_intensity", *SUB_METERS)
 FLOAT32 = np.dtype(np.float32)
 PACKED_ROWS = 2_049_280
 PACKED_SCALES = (1000, 1000, 100, 10, 1, 1, 1)  # active, reactive, voltage, intensity, three sub-meters
@@ -57,6 +50,11 @@ class PowerSource(CheckedSource):
         kinds = dict.fromkeys(("Date", "Time"), pyarrow.string()) | dict.fromkeys(COLUMNS, pyarrow.float64())
         for batch in parsed(self.path, text_format, kinds):
             yield batch.drop_null()
+
+
+def open_power(path: Path) -> PowerSource:
+    """Open the official file."""
+    return PowerSource(str(path), SCHEMA, FLOAT32, None, path)
 
 
 def _batch(columns: list[Any], first: int) -> Batch:
@@ -91,11 +89,6 @@ class PackedPowerSource(CheckedSource):
             meters = [column[part] / scale for column, scale in zip(self.columns, PACKED_SCALES, strict=True)]
             x = np.column_stack([*_calendar(PACKED_START + minutes), *meters[1:]]).astype(FLOAT32)
             yield Batch(x, np.log(meters[0]), first)
-
-
-def open_power(path: Path) -> PowerSource:
-    """Open the official file."""
-    return PowerSource(str(path), SCHEMA, FLOAT32, None, path)
 
 
 def open_packed_power(path: Path, rows: int = PACKED_ROWS) -> PackedPowerSource:
