@@ -64,7 +64,7 @@ def test_an_interrupt_leaves_the_old_file(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("room", [10, 100_000])
 def test_a_full_disk_is_reported_and_no_file_is_left(tmp_path: Path, name: str, room: int, small_files: Any) -> None:
     numbers = np.random.default_rng(0).normal(size=10_000)
-    with small_files(room), pytest.raises(InvalidFile, match=f"{name} must be on a disk with room.*File too large"):
+    with small_files(room), pytest.raises(InvalidFile, match=f"{name} must be in a place with room.*File too large"):
         write_twice(tmp_path / name, numbers)
     assert not list(tmp_path.iterdir())
 

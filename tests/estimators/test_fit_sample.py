@@ -46,7 +46,7 @@ def test_one_penalty_without_rows_to_score_on_is_a_plain_fit() -> None:
 
 
 def test_a_fit_that_stops_early_needs_rows_to_score_on() -> None:
-    with pytest.raises(InvalidParameter, match="must have rows to score on"):
+    with pytest.raises(InvalidParameter, match="needs scores on held-out rows"):
         joker.KernelRidge(early_stopping=True).fit_sample((X, Y, None))
     with pytest.raises(UnknownName, match="Did you mean 'gaussian'"):
         joker.KernelRidge(kernel="gausian").fit_sample((X, Y, None))

@@ -44,7 +44,7 @@ def test_the_line_describes_the_returned_model(capsys: pytest.CaptureFixture[str
 
 def shown(monkeypatch: pytest.MonkeyPatch, pause: float, **settings) -> str:
     """The text that a fit writes to a terminal."""
-    monkeypatch.setattr(progress, "PAUSE", pause)
+    monkeypatch.setattr(progress, "UPDATE_SECONDS", pause)
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=150, color_system=None)
     joker.KernelRidge(**{**SETTINGS, **settings}, callbacks=[Progress(console)]).fit(X, Y)

@@ -17,13 +17,12 @@ import torch
 from torch import Tensor
 
 from joker.ops.rows import RowsLike
-from joker.ops.triton_support import ALIGNMENT, OFFSETS, fuses, round_up, rows_apart, shares, sum_numbers
+from joker.ops.triton_support import ALIGNMENT, OFFSETS, UNROLL, fuses, round_up, rows_apart, shares, sum_numbers
 from joker.runtime import on_device
 
 MOST_COLUMNS = 64  # with more, the kernel matrix costs little compared with its product with v
 TILE = 128  # the number of rows of every tile divides it
 DEPTH = 32  # inputs that a tile of the product form takes at a time
-UNROLL = 4  # inputs that a tile of the difference form takes at a time
 MATRIX_TILE = (64, 64)  # rows of x and of z
 PRODUCT_TILE = (128, 64)  # rows of x and of z
 

@@ -6,10 +6,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from joker.ops.hadamard import hadamard
-from joker.ops.triton_support import OFFSETS, fuses, rows_apart
+from joker.ops.triton_support import OFFSETS, SHORTEST, fuses, rows_apart
 from joker.runtime import on_device
 
-SHORTEST = 64  # order of the shortest transform of the fused kernel, of which a program computes SHORTEST
 LONGEST = SHORTEST**2  # order of the longest transform, of which a program computes one
 
 

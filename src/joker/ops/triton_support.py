@@ -19,6 +19,8 @@ OFFSETS = 2**31  # offsets within a tile are 32-bit numbers
 ALIGNMENT = 16  # numbers: rows of a matrix that begin at multiples of it are read fastest
 PROGRAMS = 1024  # enough to fill a large GPU several times
 PARTIAL_SUMS = 2**20  # numbers that all partial sums may take
+UNROLL = 4  # inputs that a tile of the difference form of a Gram matrix takes at a time
+SHORTEST = 64  # order of the shortest fused Hadamard transform, of which a program computes SHORTEST
 OLDEST = (8, 0)  # compute capability of the first GPUs that Triton supports and that multiply bfloat16
 
 

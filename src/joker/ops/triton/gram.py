@@ -9,9 +9,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from joker.ops import gram
+from joker.ops.triton_support import UNROLL as UNROLL_INPUTS
 
-UNROLL = tl.constexpr(gram.UNROLL)
+UNROLL = tl.constexpr(UNROLL_INPUTS)
 
 
 @triton.jit

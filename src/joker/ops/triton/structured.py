@@ -5,10 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from joker.ops import structured
 from joker.ops.triton.cosine import cosine
+from joker.ops.triton_support import SHORTEST
 
-SIDE = tl.constexpr(structured.SHORTEST)  # a program works on SIDE² numbers: one transform or several shorter ones
+SIDE = tl.constexpr(SHORTEST)  # a program works on SIDE² numbers: one transform or several shorter ones
 
 
 @triton.jit
