@@ -40,8 +40,8 @@ class EarlyStopping(Callback):
     def start(self, run: Run) -> None:
         if not run.scored:
             raise InvalidParameter(
-                "EarlyStopping needs scores on held-out rows, and this run has none. Use held-out rows in fit_sample, or "
-                "Run(training, judge=...)."
+                "EarlyStopping needs scores on held-out rows, and this run has none. Give rows to score on, or "
+                "use Run(training, judge=...)."
             )
 
     def epoch(self, run: Run) -> Answer:
