@@ -9,7 +9,7 @@ from joker.data import Batch, Schema, Source
 
 
 class Table(Source):
-    """Arrays as a source; ``after`` runs before a batch is handed out."""
+    """Arrays as a source; ``after`` is called before each batch."""
 
     def __init__(self, x: Any, y: Any = None, *, rows: int | None = -1, after: Any = None) -> None:
         self.x, self.y, self.after = x, y, after
@@ -26,7 +26,7 @@ class Table(Source):
 
 
 def numbered(n: int, d: int = 3, kind: Any = np.float32) -> Any:
-    """Rows that tell their own number: that is the first input, and the others follow from it."""
+    """Return rows whose first input is the row number, and whose other inputs are multiples of it."""
     return (
         (np.arange(n)[:, None] * (1 + np.arange(d)) % 250).astype(kind)
         if kind == np.uint8

@@ -1,4 +1,4 @@
-"""Every error is an error of joker and of the built-in kind that a caller would catch."""
+"""Every error has JokerError and a built-in error as bases."""
 
 import inspect
 import pickle
@@ -43,13 +43,13 @@ BUILT_IN = {
 }
 
 
-def test_every_error_has_its_place():
-    """An error added without a base that callers know would slip through their except clauses."""
+def test_every_error_has_a_built_in_base():
+    """The except clauses of callers would not catch an error without a built-in base."""
     assert set(ALL) == {JokerError, *BUILT_IN}
 
 
 @pytest.mark.parametrize("error", ALL)
-def test_an_error_can_be_caught_read_and_sent(error):
+def test_an_error_can_be_caught_and_pickled(error):
     assert issubclass(error, JokerError)
     assert issubclass(error, BUILT_IN.get(error, Exception))
     assert error.__doc__
@@ -60,20 +60,20 @@ def test_an_error_can_be_caught_read_and_sent(error):
     assert str(sent) == "the rule"
 
 
-def test_kinds_within_kinds():
+def test_subclasses():
     assert issubclass(UnknownName, InvalidParameter)
     assert issubclass(DegenerateBandwidth, InvalidData)
     assert issubclass(MissingFile, InvalidFile)
     assert not issubclass(InvalidData, InvalidParameter)
 
 
-def test_an_unknown_name_comes_with_the_known_ones():
+def test_the_error_for_an_unknown_name_lists_the_known_ones():
     error = UnknownName.among("loss", "hubr", {"squared": 1, "huber": 2, "absolute": 3})
     assert type(error) is UnknownName
     assert str(error) == "loss must be one of absolute, huber, squared; got 'hubr'. Did you mean 'huber'?"
 
 
 @pytest.mark.parametrize("got", ["zzz", "", None, 3])
-def test_a_name_like_no_other_gets_no_hint(got):
+def test_a_name_that_is_not_similar_gets_no_hint(got):
     message = str(UnknownName.among("loss", got, ["squared", "huber"]))
     assert message == f"loss must be one of huber, squared; got {got!r}."

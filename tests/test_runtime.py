@@ -58,7 +58,7 @@ def test_a_size_is_read(size, expected):
     "size",
     [0, -1, 1e9, True, None, "", "MB", "lots", "-5MB", "0", "0.5", "5XB", "1e9", "5 MB 3", "1,5GB", "5MBB", b"5MB"],
 )
-def test_a_size_that_makes_no_sense_is_refused(size):
+def test_a_wrong_size_is_refused(size):
     message = rf"memory must be a positive number of bytes .*'500MB'; got {re.escape(repr(size))}\. Use a number .*GiB"
     with pytest.raises(InvalidParameter, match=message):
         parse_bytes(size)
@@ -82,7 +82,7 @@ def test_a_size_is_written(size, text):
 
 @given(st.integers(1, 10**15))
 def test_a_size_that_was_written_can_be_read(size):
-    """A message may name a size that the user passes on."""
+    """A user may use a size from a message as an argument."""
     assert parse_bytes(format_bytes(size)) == pytest.approx(size, rel=1e-3)
 
 
@@ -111,7 +111,7 @@ def test_a_gpu_that_does_not_exist_is_refused(device):
 
 
 @pytest.mark.parametrize("dtype", ["float32", torch.float32])
-def test_a_type_has_two_names(dtype):
+def test_a_type_can_be_given_by_name(dtype):
     assert parse_dtype(dtype) is torch.float32
 
 
@@ -134,8 +134,8 @@ def test_a_generator_has_a_seed_and_a_name():
     assert len({tuple(values) for values in others}) == len(others)
 
 
-def test_a_name_is_the_same_generator_on_every_machine():
-    """A change of this number changes every model that a seed stands for."""
+def test_a_generator_is_the_same_on_every_machine():
+    """A change of this number changes the model of every seed."""
     assert generator(0, "blocks").initial_seed() == 5_795_718_008_425_366_132
 
 
@@ -168,7 +168,7 @@ def test_tiles_of_work_that_is_not_proportional(n, fixed, row, budget):
 
 
 def test_a_budget_below_one_row_is_refused_at_once():
-    """At the call, not when the first tile is asked for; and the size it names is enough."""
+    """At the call, not at the first tile; and the size in the message is sufficient."""
     with pytest.raises(
         BudgetTooSmall, match=r"one row of features; 50 B is given and one row takes 80 B\. Use memory=80"
     ):
@@ -208,7 +208,7 @@ def test_without_an_interrupt_nothing_happens():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_many_interrupts_are_one():
+def test_several_interrupts_are_handled_once():
     seen = []
     signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
     with hold_interrupts():
@@ -230,7 +230,7 @@ def test_a_block_within_a_block_waits_for_the_outer_one():
     assert done == ["inner", "outer"]
 
 
-def test_an_error_inside_passes_and_the_handler_returns():
+def test_an_error_is_raised_and_the_handler_is_restored():
     with pytest.raises(ZeroDivisionError), hold_interrupts():
         1 / 0  # noqa: B018
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -243,8 +243,8 @@ def test_an_ignored_interrupt_stays_ignored():
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_other_threads_may_hold_too():
-    """Only the main thread may set handlers: a solve in another one must run all the same."""
+def test_other_threads_can_use_it():
+    """Only the main thread may set handlers, but a solve must run in any thread."""
     done = []
 
     def work():

@@ -1,4 +1,4 @@
-"""All rows of a source at once, once its batches have kept their laws."""
+"""All rows of a source in one array, with checks of its batches."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from joker.data import Source
 
 
 def read_whole(source: Source, rows: int = 7) -> tuple[Any, Any]:
-    """Return inputs and targets; check types, shapes, sizes and the numbers of the first rows."""
+    """Return inputs and targets; check types, shapes, sizes and the number of the first row of each batch."""
     found, count = [], 0
     for batch in source.batches(rows):
         assert batch.first == count

@@ -1,4 +1,4 @@
-"""Callbacks: who is told what and when, what ends a fit, and that a fit goes on as if it had never been cut."""
+"""Callbacks: when they are called, how they end a fit, and how a fit is continued."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make(n_features: int | None = 30, lam: float = 0.1, judge=None, **settings) 
 
 
 class Diary(Callback):
-    """Writes down all that it is told."""
+    """Records all calls."""
 
     def __init__(self, name: str, pages: list, fails: str = "") -> None:
         self.name, self.pages, self.fails = name, pages, fails
@@ -61,7 +61,7 @@ def test_the_order_of_events() -> None:
 
 
 @pytest.mark.parametrize("event", ["start", "step", "epoch", "end"])
-def test_an_error_passes_and_whoever_started_is_told_of_the_end(event: str) -> None:
+def test_an_error_is_raised_and_end_is_called_for_all_that_started(event: str) -> None:
     pages: list = []
     run = make(max_epochs=2)
     with pytest.raises(RuntimeError, match=event):
@@ -87,13 +87,13 @@ class Asks(Callback):
 @pytest.mark.parametrize(
     ("answer", "reason"), [(True, "The solve was asked to stop."), ("Enough of this.", "Enough of this.")]
 )
-def test_a_callback_may_ask_to_stop_and_say_why(when: str, epoch: float, answer, reason: str) -> None:
+def test_a_callback_can_stop_a_fit_with_a_reason(when: str, epoch: float, answer, reason: str) -> None:
     result = descend(make(), [Asks(when, answer), Diary("a", [])])
     assert (result.record.epoch, result.reason) == (epoch, reason)
     assert descend(make(), [Asks(when, False)]).record.epoch == 5
 
 
-def test_what_a_callback_sees_of_a_run() -> None:
+def test_the_attributes_of_a_run() -> None:
     class Looks(Callback):
         def start(self, run: Run) -> None:
             assert (run.record, run.score, run.epoch) == (None, None, 0)
@@ -176,7 +176,7 @@ def test_the_time_limit_ends_within_an_epoch() -> None:
 
 
 class Killed(BaseException):
-    """Not an Exception: as rough as an end can be while Python still runs."""
+    """Not an Exception, so that no handler of errors catches it."""
 
 
 class Kills(Callback):
@@ -191,7 +191,7 @@ class Kills(Callback):
 @features
 @pytest.mark.parametrize("method", [{}, {"averaging": False}, {"momentum": True}], ids=str)
 @pytest.mark.parametrize("killed", [0.5, 2, 3.75])
-def test_a_fit_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, n_features, method, killed: float) -> None:
+def test_an_interrupted_fit_continues_bit_for_bit(tmp_path: Path, n_features, method, killed: float) -> None:
     def judge(machine) -> list[float]:
         return [-float((machine.predict(X)[:, 0] - Y.flip(0)).square().mean())]
 
@@ -210,8 +210,8 @@ def test_a_fit_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, n_features, m
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
 
 
-def test_an_error_in_a_callback_does_not_lose_its_epoch(tmp_path: Path) -> None:
-    """The epoch is seen again by all, by those that have seen it too."""
+def test_an_epoch_is_repeated_after_an_error_in_a_callback(tmp_path: Path) -> None:
+    """``epoch`` is called again for all callbacks, also for those that have seen it."""
     scores = [1.0, 0.5, 0.4, 0.3, 0.2]
     callbacks = [Checkpoint(tmp_path / "a"), EarlyStopping(), Diary("a", [], fails="epoch")]
     with pytest.raises(RuntimeError):
@@ -221,7 +221,7 @@ def test_an_error_in_a_callback_does_not_lose_its_epoch(tmp_path: Path) -> None:
     assert result.record.epoch == 1
 
 
-def test_a_state_that_is_half_a_step_is_not_saved(tmp_path: Path) -> None:
+def test_an_incomplete_step_is_not_saved(tmp_path: Path) -> None:
     run = make()
     state, changes = run.training.descent.state, iter(range(100))
     change = state.image_change
@@ -257,7 +257,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_raises(tmp_path: Path) -> None:
     assert torch.equal(result.machine.predict(X), descend(make()).machine.predict(X))
 
 
-def test_how_often_a_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     epochs = []
     save = torch.save
 
@@ -292,13 +292,13 @@ def test_a_failed_write_keeps_the_old_checkpoint(tmp_path: Path, monkeypatch: py
 
 
 def largest(saved: object) -> torch.Tensor:
-    """The largest tensor of those in dictionaries within dictionaries."""
+    """Return the largest tensor in nested dictionaries."""
     parts = saved.values() if isinstance(saved, dict) else ()
     tensors = [part if isinstance(part, torch.Tensor) else largest(part) for part in parts]
     return max(tensors, key=torch.Tensor.numel, default=torch.zeros(0))
 
 
-def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_wrong_checkpoints_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     descend(make(max_epochs=1), [Checkpoint(path)])
     with pytest.raises(StateMismatch, match=r"lam differ.*remove the file"):
@@ -321,7 +321,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_finished_fit_is_not_run_again(tmp_path: Path) -> None:
-    """Whatever ended it: epochs, the tolerance, a callback."""
+    """For every reason of its end: epochs, the tolerance, a callback."""
     judge = lambda machine: [-float(machine.predict(X).square().mean())]  # noqa: E731
     for k, settings in enumerate([{}, {"tol": 0.5}, {"max_epochs": 50}]):
         path, seen = tmp_path / str(k), []
@@ -337,7 +337,7 @@ def test_a_finished_fit_is_not_run_again(tmp_path: Path) -> None:
 # The log.
 
 
-def test_a_line_for_each_event_is_there_at_once(tmp_path: Path) -> None:
+def test_a_line_for_each_event_is_written_immediately(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     lengths = []
 

@@ -31,7 +31,7 @@ def test_every_row_is_in_one_block_of_even_size(n, size, seed):
 
 
 @given(n=st.integers(1, 400), size=st.integers(1, 450))
-def test_rows_in_random_order_are_cut_into_runs(n, size):
+def test_blocks_of_rows_in_random_order_are_slices(n, size):
     runs, drawn = Blocks(n, size, shuffled=True), Blocks(n, size)
     assert torch.cat([runs.rows(k) for k in range(runs.count)]).tolist() == list(range(n))
     assert "permutation" not in vars(runs)  # nothing of size n is made
@@ -43,7 +43,7 @@ def test_rows_in_random_order_are_cut_into_runs(n, size):
 
 
 def test_blocks_are_drawn_at_random():
-    """Rows sorted by class must not share a block: its solve would see one class alone."""
+    """Rows that are sorted by class must not be in one block, which would then have one class only."""
     blocks = Blocks(10_000, 100)
     means = torch.stack([blocks.rows(k).double().mean() for k in range(blocks.count)])
     assert (means - 5000).abs().max() < 5 * 2887 / 10  # five standard errors; sorted rows: 4950
@@ -51,13 +51,13 @@ def test_blocks_are_drawn_at_random():
 
 
 @given(n=st.integers(1, 60), size=st.integers(1, 20), seed=st.integers(0, 99), number=st.integers(0, 10**6))
-def test_shuffled_visits_every_block_once_an_epoch(n, size, seed, number):
+def test_shuffled_visits_every_block_once_in_an_epoch(n, size, seed, number):
     blocks = Blocks(n, size, seed, "shuffled")
     assert sorted(epoch(blocks, number)) == list(range(blocks.count))
 
 
 @given(n=st.integers(1, 60), size=st.integers(1, 20), number=st.integers(0, 10**6))
-def test_cyclic_visits_the_blocks_in_turn(n, size, number):
+def test_cyclic_visits_the_blocks_in_order(n, size, number):
     blocks = Blocks(n, size, 0, "cyclic")
     assert epoch(blocks, number) == list(range(blocks.count))
 
@@ -73,7 +73,7 @@ def test_random_draws_with_replacement():
 
 
 @every_order
-def test_a_seed_is_an_order(order):
+def test_the_same_seed_gives_the_same_order(order):
     one, again = Blocks(1000, 10, 5, order), Blocks(1000, 10, 5, order)
     torch.manual_seed(3)
     assert torch.equal(one.permutation, again.permutation)
@@ -83,7 +83,7 @@ def test_a_seed_is_an_order(order):
 
 
 @every_order
-def test_another_seed_is_another_order(order):
+def test_another_seed_gives_another_order(order):
     one, other = Blocks(1000, 10, 5, order), Blocks(1000, 10, 6, order)
     assert not torch.equal(one.permutation, other.permutation)
     assert (epoch(one, 0) == epoch(other, 0)) == (order == "cyclic")
@@ -102,7 +102,7 @@ def test_the_order_does_not_change_the_partition():
     assert torch.equal(parts[0], parts[2])
 
 
-def test_the_global_generator_is_left_alone():
+def test_the_global_generator_is_not_used():
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)
@@ -122,7 +122,7 @@ def test_many_rows():
     assert sorted(epoch(blocks, 2)) == list(range(blocks.count))
 
 
-def test_one_block_holds_all():
+def test_one_block_can_contain_all_rows():
     blocks = Blocks(5, 512)
     assert blocks.count == 1
     assert sorted(blocks.rows(0).tolist()) == [0, 1, 2, 3, 4]

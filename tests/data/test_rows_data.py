@@ -1,4 +1,4 @@
-"""Rows are checked at the border; a message names the first entry that is wrong."""
+"""Rows are checked where they enter; a message names the first wrong entry."""
 
 import math
 from importlib import import_module
@@ -19,7 +19,7 @@ def rows(n=5, d=3, dtype=torch.float64):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 5)])
-def test_good_rows_pass_untouched(dtype, shape):
+def test_valid_rows_are_not_copied(dtype, shape):
     x = rows(*shape, dtype=dtype)
     checked = check_rows(x)
     assert checked.shape == shape
@@ -35,12 +35,12 @@ def test_rows_need_not_be_contiguous():
     assert torch.equal(check_rows(x)[:], x)
 
 
-def test_a_gradient_stays_outside():
-    """Else every step of a solve would be recorded for a backward pass that never comes."""
+def test_tensors_are_detached_from_their_gradient():
+    """Otherwise torch would record every step of a solve for a backward pass."""
     assert not check_rows(rows().requires_grad_())[:].requires_grad
 
 
-def test_rows_are_handed_out_by_number_and_in_runs():
+def test_rows_are_read_by_number_and_by_slice():
     x = rows(6, 4)
     handed, numbers = check_rows(x), torch.tensor([5, 0, 0, 3])
     assert len(handed) == 6
@@ -76,7 +76,7 @@ WRONG = [
 
 @pytest.mark.filterwarnings("ignore:Sparse CSC tensor support")
 @pytest.mark.parametrize(("check", "rule", "found", "remedy"), WRONG)
-def test_what_cannot_be_used_is_refused(check, rule, found, remedy):
+def test_wrong_tensors_are_refused(check, rule, found, remedy):
     with pytest.raises(InvalidData) as caught:
         check()
     message = str(caught.value)
@@ -95,13 +95,13 @@ def test_the_first_value_that_is_not_finite_is_named(value, written, row, column
         check_rows(x)
 
 
-def test_one_column_of_values_has_rows_alone():
+def test_the_message_for_one_column_names_the_row_only():
     with pytest.raises(InvalidData, match=r"y must be finite; found nan at row 2\. Remove"):
         check_finite(torch.tensor([0.0, 1.0, math.nan]), "y")
 
 
-def test_the_last_rows_of_many_are_looked_at():
-    """The check goes through the rows in runs: the row it names is counted from the first."""
+def test_the_last_rows_of_many_are_checked():
+    """The rows are checked in chunks; the row in the message is counted from the first row."""
     n = CHUNK_ENTRIES // 2 + 7
     x = torch.zeros(n, 2)
     check_finite(x, "X")
@@ -115,7 +115,7 @@ def test_the_check_needs_little_memory():
     assert peak_bytes(lambda: check_finite(x, "X")) < 12e6
 
 
-def test_rows_wider_than_a_run_are_checked():
+def test_rows_wider_than_a_chunk_are_checked():
     x = torch.zeros(2, CHUNK_ENTRIES + 1)
     x[1, -1] = math.nan
     with pytest.raises(InvalidData, match=f"at row 1, column {CHUNK_ENTRIES}"):
@@ -137,7 +137,7 @@ def test_rows_are_checked_once(monkeypatch):
     assert found == [5, 7]
 
 
-def test_a_table_is_checked_once_on_its_way_to_a_store(monkeypatch, tmp_path):
+def test_a_table_is_checked_once_when_it_is_converted(monkeypatch, tmp_path):
     found = []
     for module in ("joker.data.sources.base", "joker.data.store.convert"):
         monkeypatch.setattr(import_module(module), "check_values", lambda x, *others: found.append(len(x)))

@@ -1,4 +1,4 @@
-"""Rows as z-scores, and the one pass that finds their figures."""
+"""Rows as z-scores, and the pass that computes their mean and deviation."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ def x(rng: np.random.Generator) -> torch.Tensor:
     return torch.from_numpy(rng.normal([1e6, -3, 0.1], [1e-2, 5, 0], size=(500, 3)))
 
 
-def test_the_figures_are_those_of_all_rows_at_once(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the mean is a hundred million times the deviation, and in runs of any length."""
+def test_statistics_in_chunks_are_those_of_all_rows(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the mean is a hundred million times the deviation, and with chunks of any length."""
     for entries in (3, 50, 10_000):
         monkeypatch.setattr("joker.runtime.memory.CHUNK_ENTRIES", entries)
         found = scaling_of(TensorRows(x))
@@ -27,7 +27,9 @@ def test_the_figures_are_those_of_all_rows_at_once(x: torch.Tensor, monkeypatch:
         assert float(found.deviation[2]) == 0
 
 
-def test_a_weight_of_two_is_the_row_twice_and_of_zero_none(x: torch.Tensor, rng: np.random.Generator) -> None:
+def test_a_row_of_weight_two_counts_twice_and_of_weight_zero_not_at_all(
+    x: torch.Tensor, rng: np.random.Generator
+) -> None:
     w = torch.from_numpy(rng.integers(0, 3, len(x)))
     x[w == 0] = 1e9
     weighed, repeated = scaling_of(TensorRows(x), w), scaling_of(TensorRows(x.repeat_interleave(w, 0)))
@@ -36,7 +38,7 @@ def test_a_weight_of_two_is_the_row_twice_and_of_zero_none(x: torch.Tensor, rng:
     assert float(weighed.deviation[2]) == 0
 
 
-def test_no_rows_change_nothing(x: torch.Tensor) -> None:
+def test_moments_of_no_rows_change_nothing(x: torch.Tensor) -> None:
     found = moments(x)
     for both in (found + Moments.none(3), Moments.none(3) + found, found + moments(x, torch.zeros(500))):
         assert (both.weight, both.low.tolist(), both.high.tolist()) == (500, found.low.tolist(), found.high.tolist())
@@ -45,7 +47,7 @@ def test_no_rows_change_nothing(x: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "sparse", "uint8"])
-def test_rows_are_handed_out_as_z_scores(x: torch.Tensor, kind: str) -> None:
+def test_rows_are_read_as_z_scores(x: torch.Tensor, kind: str) -> None:
     x = x if kind.startswith("f") else (x.abs() % 7).round()
     forms: dict[str, Any] = {"sparse": lambda: as_rows(x.to_sparse()), "uint8": lambda: TensorRows(x.byte(), x.dtype)}
     whole: Rows = forms.get(kind, lambda: TensorRows(x))()
@@ -61,7 +63,7 @@ def test_rows_are_handed_out_as_z_scores(x: torch.Tensor, kind: str) -> None:
     assert rows.row_bytes > whole.row_bytes
 
 
-def test_an_input_that_does_not_vary_is_zero_whatever_it_is_later(x: torch.Tensor) -> None:
+def test_a_constant_input_is_zero_also_for_other_rows(x: torch.Tensor) -> None:
     scaling = scaling_of(TensorRows(x))
     later = x.clone()
     later[:, 2] = 77
@@ -73,7 +75,7 @@ def test_inputs_whose_squares_overflow_are_refused() -> None:
         scaling_of(TensorRows(torch.tensor([[0.0, 1e200], [1.0, -1e200]], dtype=torch.float64)))
 
 
-def test_views_of_kept_types_are_cast_and_count_their_bytes(rng: np.random.Generator) -> None:
+def test_stored_types_are_converted_and_their_bytes_are_counted(rng: np.random.Generator) -> None:
     for dtype in (torch.uint8, torch.int16, torch.float16, torch.float64):
         x = torch.from_numpy(rng.integers(0, 200, (20, 4))).to(dtype)
         rows = TensorRows(x, torch.float32)
@@ -86,7 +88,7 @@ def test_views_of_kept_types_are_cast_and_count_their_bytes(rng: np.random.Gener
     assert TensorRows(same.T)[0:2].is_contiguous()
 
 
-def test_a_value_that_overflows_the_type_handed_out_is_refused() -> None:
+def test_a_value_that_overflows_the_output_type_is_refused() -> None:
     x = torch.zeros(4, 2, dtype=torch.float64)
     x[3, 1] = 1e60
     TensorRows(x).check("X")
@@ -94,7 +96,7 @@ def test_a_value_that_overflows_the_type_handed_out_is_refused() -> None:
         TensorRows(x, torch.float32).check("X")
 
 
-def test_sparse_figures_count_the_zeros(rng: np.random.Generator) -> None:
+def test_statistics_of_sparse_rows_count_the_zeros(rng: np.random.Generator) -> None:
     x = sp.random_array((60, 5), density=0.2, rng=rng, format="csr")
     found = scaling_of(as_rows(torch.from_numpy(x.toarray()).to_sparse()))
     assert_allclose(found.mean, x.toarray().mean(0))

@@ -1,4 +1,4 @@
-"""A schema says the same after JSON, and names every column that is handed out."""
+"""A schema is the same after JSON, and has a name for every column of a batch."""
 
 import json
 
@@ -23,24 +23,24 @@ schemas = names.flatmap(
 
 @settings(max_examples=30)
 @given(schemas)
-def test_a_schema_survives_json(schema):
+def test_a_schema_is_the_same_after_json(schema):
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
 
 
 @settings(max_examples=30)
 @given(schemas)
-def test_the_width_is_that_of_the_levels(schema):
+def test_a_category_has_one_column_for_each_level(schema):
     assert schema.width == sum(1 if c.levels is None else len(c.levels) for c in schema.inputs)
     assert {c.kind for c in schema.inputs if c.levels is not None} <= {"category"}
     assert schema.is_numeric == all(c.kind == "number" for c in schema.inputs)
 
 
-def test_two_columns_of_one_name_are_refused():
+def test_two_columns_with_the_same_name_are_refused():
     with pytest.raises(InvalidData, match="'a' occurs more than once"):
         Schema.numbers(["a", "b", "a"])
 
 
 @pytest.mark.parametrize("document", [{}, {"inputs": 3, "target": None, "text_target": False}, {"inputs": [{}]}, []])
-def test_what_is_no_schema_is_refused(document):
+def test_wrong_documents_are_refused(document):
     with pytest.raises(InvalidFile, match="a schema must have inputs"):
         Schema.from_json(document)

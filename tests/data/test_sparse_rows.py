@@ -1,4 +1,4 @@
-"""Sparse rows hand out what their matrix holds, in memory that depends on the rows handed out alone."""
+"""Sparse rows are those of their matrix, and are read in memory that depends on the rows that are read only."""
 
 import math
 import pickle
@@ -27,14 +27,14 @@ def random_matrix(n=30, d=17, fill=0.2, seed=0, dtype=np.float64, index=np.int32
 
 @st.composite
 def coordinates(draw):
-    """Entries in any order, some of them several times; rows and columns without any."""
+    """Return a matrix with entries in any order, some of them several times, and with empty rows and columns."""
     n, d = draw(st.integers(1, 8)), draw(st.integers(1, 6))
     entry = st.tuples(st.integers(0, n - 1), st.integers(0, d - 1), st.integers(-4, 4))
     return n, d, draw(st.lists(entry, max_size=30))
 
 
 @given(case=coordinates(), index=st.sampled_from([np.int32, np.int64]), data=st.data())
-def test_what_is_handed_out_is_what_scipy_makes_dense(case, index, data):
+def test_rows_are_those_of_the_dense_matrix(case, index, data):
     n, d, entries = case
     entries = sorted(entries, key=lambda entry: entry[0])  # by row, in any order within
     rows, columns, values = (np.array([entry[i] for entry in entries], dtype=int) for i in range(3))
@@ -53,7 +53,7 @@ def test_what_is_handed_out_is_what_scipy_makes_dense(case, index, data):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo], ids=str)
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
-def test_sparse_tensors_are_taken(dtype, layout):
+def test_sparse_tensors_are_accepted(dtype, layout):
     dense = torch.from_numpy(random_matrix().toarray()).to(dtype)
     found = check_rows(dense.to_sparse(layout=layout).requires_grad_())
     assert found.dtype == dtype
@@ -61,13 +61,13 @@ def test_sparse_tensors_are_taken(dtype, layout):
     assert not found[:].requires_grad
 
 
-def test_a_tensor_with_an_entry_twice_is_their_sum():
+def test_entries_at_the_same_place_are_summed():
     places, values = torch.tensor([[1, 1, 0], [2, 2, 0]]), torch.tensor([1.0, 3.0, 5.0])
     twice = torch.sparse_coo_tensor(places, values, (3, 4), check_invariants=True)
     assert torch.equal(as_rows(twice)[:], twice.to_dense())
 
 
-def test_what_is_not_used_of_an_array_is_not_read():
+def test_unused_entries_of_an_array_are_not_read():
     found = sparse_rows(torch.tensor([0, 1, 2]), torch.tensor([1, 0, 1]), torch.tensor([1.0, 2.0, math.nan]), 2)
     found.check("X")
     assert found[:].tolist() == [[0, 1], [2, 0]]
@@ -75,7 +75,7 @@ def test_what_is_not_used_of_an_array_is_not_read():
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("fill", [0.0, 0.01, 1.0])
-def test_handing_out_takes_the_bytes_it_says(fill, index):
+def test_reading_takes_the_bytes_that_row_bytes_says(fill, index):
     found = sparse_rows(*parts(random_matrix(300, 200, fill, index=index)), 200)
     fullest = found.starts.diff().argsort(descending=True)
     for b in (1, 20, 300):
@@ -83,7 +83,7 @@ def test_handing_out_takes_the_bytes_it_says(fill, index):
         assert peak_bytes(lambda b=b: found[:b]) <= b * found.row_bytes + ROUNDING
 
 
-def test_a_pickle_holds_the_same_rows():
+def test_pickled_rows_are_the_same():
     found = sparse_rows(*parts(random_matrix()), 17)
     again = pickle.loads(pickle.dumps(found))
     assert isinstance(again, SparseRows)
@@ -106,7 +106,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("build", "sentence"), WRONG, ids=[sentence for _, sentence in WRONG])
-def test_parts_that_do_not_fit_are_refused(build, sentence):
+def test_arrays_that_are_not_a_csr_matrix_are_refused(build, sentence):
     with pytest.raises(InvalidData, match=sentence):
         build()
 
@@ -140,7 +140,7 @@ def test_distinct_rows_are_those_that_differ(n, d, seed, few):
     assert torch.equal(distinct(as_rows(x.float().to_sparse())), distinct(TensorRows(x.float())))
 
 
-def test_many_rows_are_told_apart_in_little_memory():
+def test_distinct_rows_are_found_in_bounded_memory():
     matrix = random_matrix(1000, 2000, 0.005, dtype=np.float32)
     found = sparse_rows(*parts(sp.vstack([matrix, matrix[::-1]]).tocsr()), 2000)
     assert len(distinct(found)) == 1000

@@ -1,4 +1,4 @@
-"""From a source to a row store: every row once, in a random order of its seed, in bounded memory, or nothing at all."""
+"""Conversion to a row store: every row once, in a random order, in bounded memory; complete or not at all."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def left(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.float16, np.float32])
-def test_every_row_comes_back_with_its_target(path: Path, kind: Any) -> None:
+def test_every_row_is_stored_with_its_target(path: Path, kind: Any) -> None:
     x = numbered(240, kind=kind)
     y = np.array(["even", "odd"])[np.arange(240) % 2]
     store = convert(Table(x, y), path)
@@ -47,7 +47,7 @@ def test_every_row_comes_back_with_its_target(path: Path, kind: Any) -> None:
     assert left(path) == ["table.rows"]
 
 
-def test_figures_are_those_of_the_table(path: Path, rng: np.random.Generator) -> None:
+def test_statistics_are_those_of_the_table(path: Path, rng: np.random.Generator) -> None:
     x = rng.normal([1e4, 0, 7], [1e-1, 3, 0], size=(5000, 3)).astype(np.float32)
     store = convert(Table(x, x[:, 1]), path, memory="20kB")
     wide = x.astype(np.float64)
@@ -61,8 +61,8 @@ def test_figures_are_those_of_the_table(path: Path, rng: np.random.Generator) ->
     assert open_store(path).schema == Schema.numbers(["c0", "c1", "c2"], "goal")
 
 
-def test_the_order_is_that_of_the_seed_whatever_the_memory(path: Path) -> None:
-    """Also where buckets are dealt again and again, and the batches are others."""
+def test_the_order_depends_on_the_seed_and_not_on_the_memory(path: Path) -> None:
+    """Also if buckets are distributed several times, and with other batches."""
     x = numbered(20_000)
     orders = [convert(Table(x), path, seed=1, memory=memory).x[:].numpy() for memory in ("1GB", "300kB", "6kB")]
     assert np.array_equal(orders[0], orders[1])
@@ -71,8 +71,8 @@ def test_the_order_is_that_of_the_seed_whatever_the_memory(path: Path) -> None:
     assert left(path) == ["table.rows"]
 
 
-def test_every_order_is_as_likely(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All 24 orders of four rows; the sum over them is within five deviations of chi-square's mean."""
+def test_all_orders_are_equally_likely(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chi-square test over all 24 orders of four rows, with a limit of five standard deviations."""
     x = np.arange(4, dtype=np.float32)[:, None]
     draws = 720
     monkeypatch.setattr(os, "fsync", lambda handle: None)
@@ -82,14 +82,14 @@ def test_every_order_is_as_likely(path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert statistic < 23 + 5 * np.sqrt(2 * 23)
 
 
-def test_rows_do_not_stay_near_one_another(path: Path) -> None:
+def test_neighbouring_rows_are_not_correlated(path: Path) -> None:
     got = convert(Table(numbered(20_000)), path, memory="100kB").x[:].numpy()[:, 0]
     assert abs(np.corrcoef(got[1:], got[:-1])[0, 1]) < 0.05
     assert abs(np.corrcoef(got, np.arange(20_000))[0, 1]) < 0.05
 
 
 def test_memory_is_bounded(path: Path) -> None:
-    """A table of 64 MB goes through 8 MB; what Python holds itself is not counted."""
+    """A table of 64 MB is converted in 8 MB, without the memory of Python itself."""
     script = f"""
 import resource, sys
 sys.path[:0] = {[str(Path(__file__).parents[1]), str(Path(joker.__file__).parents[1])]!r}
@@ -142,7 +142,7 @@ TARGETS = [
 
 
 @pytest.mark.parametrize(("y", "task", "found", "classes"), TARGETS)
-def test_targets_are_what_they_look_like(path: Path, y: Any, task: Any, found: str, classes: Any) -> None:
+def test_the_kind_of_targets_is_found(path: Path, y: Any, task: Any, found: str, classes: Any) -> None:
     x = numbered(len(y))
     store = convert(Table(x, y), path, task=task, memory="2kB")
     rows = store.x[:].numpy()[:, 0].astype(int)
@@ -154,7 +154,7 @@ def test_targets_are_what_they_look_like(path: Path, y: Any, task: Any, found: s
     assert again.y.dtype.kind == (np.dtype(str) if y.dtype == object else y.dtype if classes else np.dtype(float)).kind
 
 
-def test_sparse_rows_are_kept_dense_where_they_are_not_wide(path: Path, rng: np.random.Generator) -> None:
+def test_sparse_rows_are_stored_dense_if_they_are_not_wide(path: Path, rng: np.random.Generator) -> None:
     x = sp.random_array((100, 6), density=0.3, rng=rng, format="csr", dtype=np.float32)
     got = convert(Table(x), path).x[:].numpy()
     assert_allclose(np.sort(got, axis=0), np.sort(x.toarray(), axis=0))
@@ -195,7 +195,7 @@ WRONG = [
 
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize(("make", "error", "sentence"), WRONG)
-def test_what_cannot_be_kept_is_refused_and_leaves_nothing(path: Path, make: Any, error: Any, sentence: str) -> None:
+def test_wrong_tables_are_refused_and_no_file_is_left(path: Path, make: Any, error: Any, sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         make(path)
     assert left(path) == []
@@ -208,7 +208,7 @@ def test_a_batch_of_another_width_is_refused(path: Path) -> None:
         convert(table, path)
 
 
-def test_an_interrupt_leaves_what_was_there_before(path: Path) -> None:
+def test_an_interrupt_does_not_change_an_existing_file(path: Path) -> None:
     convert(Table(numbered(10)), path)
     before = path.read_bytes()
 
@@ -223,8 +223,8 @@ def test_an_interrupt_leaves_what_was_there_before(path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["buckets", "rows"])
-def test_a_full_disk_is_a_sentence_and_leaves_nothing(path: Path, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's own refusal, by a limit on the size of a file."""
+def test_a_full_disk_is_explained_and_no_file_is_left(path: Path, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is that of the system, which has a limit on the size of a file."""
     import resource
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -247,7 +247,7 @@ convert(Table(numbered(5000), after=lambda first: (print(first, flush=True), tim
 """
 
 
-def test_what_a_killed_conversion_leaves_is_removed_by_the_next(path: Path) -> None:
+def test_files_of_a_killed_conversion_are_removed_by_the_next(path: Path) -> None:
     paths = [str(Path(__file__).parents[1]), str(Path(joker.__file__).parents[1])]
     command = [sys.executable, "-c", SLOW.format(paths=paths, path=str(path))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -268,6 +268,6 @@ def test_what_a_killed_conversion_leaves_is_removed_by_the_next(path: Path) -> N
     assert left(path) == ["other.rows", "table.rows"]
 
 
-def test_nothing_is_written_beside_the_store_where_memory_will_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_temporary_file_is_written_if_the_memory_is_sufficient(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_shuffle.Buckets, "_write", lambda self: pytest.fail("a bucket was written"))
     assert len(convert(Table(numbered(1000)), path)) == 1000

@@ -1,4 +1,4 @@
-"""Rows are read from a store by run and by number, and a store that was changed is refused."""
+"""Rows are read from a store by slice and by number, and a changed store is refused."""
 
 import copy
 import hashlib
@@ -32,7 +32,7 @@ def whole(store: Store) -> torch.Tensor:
 
 
 @given(data=st.data())
-def test_runs_and_numbers_give_the_rows_of_the_file(store: Store, whole: torch.Tensor, data: st.DataObject) -> None:
+def test_slices_and_numbers_return_the_rows_of_the_file(store: Store, whole: torch.Tensor, data: st.DataObject) -> None:
     start, stop = sorted(data.draw(st.tuples(st.integers(0, 3000), st.integers(0, 3000))))
     assert torch.equal(store.x[start:stop], whole[start:stop])
     numbers = torch.tensor(data.draw(st.lists(st.integers(0, 2999), max_size=40)), dtype=torch.int64)
@@ -46,7 +46,7 @@ def test_runs_and_numbers_give_the_rows_of_the_file(store: Store, whole: torch.T
         assert torch.equal(part.some(inner)[:], whole[start:stop][inner])
 
 
-def test_a_run_is_one_read_and_near_rows_few(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_is_one_read_and_close_rows_are_few_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     fill = RowFile.fill
     monkeypatch.setattr(RowFile, "fill", lambda self, view, at: (calls.append(len(view)), fill(self, view, at))[1])
@@ -71,7 +71,7 @@ def test_types_and_bytes(tmp_path: Path) -> None:
     rows.expect(slice(3, 9))
 
 
-def test_several_threads_read_at_once(store: Store, whole: torch.Tensor) -> None:
+def test_several_threads_can_read(store: Store, whole: torch.Tensor) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(8) as pool:
@@ -79,7 +79,7 @@ def test_several_threads_read_at_once(store: Store, whole: torch.Tensor) -> None
     assert all(found)
 
 
-def test_what_takes_the_name_of_a_store_does_not_change_it(tmp_path: Path) -> None:
+def test_a_file_that_replaces_a_store_does_not_change_the_open_one(tmp_path: Path) -> None:
     first = convert(Table(numbered(40)), tmp_path / "a.rows")
     rows = first.x[:]
     convert(Table(2 * numbered(40)), tmp_path / "a.rows")
@@ -94,7 +94,7 @@ def test_rows_are_copied_and_pickled_by_their_path(store: Store, whole: torch.Te
         assert torch.equal(again[7:11], whole[7:11])
 
 
-def test_targets_without_a_column_are_asked_for(tmp_path: Path) -> None:
+def test_targets_of_a_store_without_targets_are_an_error(tmp_path: Path) -> None:
     store = convert(Table(numbered(40)), tmp_path / "a.rows")
     assert store.task is None
     with pytest.raises(InvalidFile, match="must have targets"):
@@ -116,7 +116,7 @@ def flip(place: int) -> Any:
     return change
 
 
-def test_any_byte_that_counts_is_missed(store: Store, tmp_path: Path) -> None:
+def test_a_changed_byte_is_found(store: Store, tmp_path: Path) -> None:
     header = store.header
     assert header.y is not None
     places = [header.x.offset, header.x.end - 1, header.y.offset, header.y.end - 1, PREAMBLE.size + 5]
@@ -131,7 +131,7 @@ def test_any_byte_that_counts_is_missed(store: Store, tmp_path: Path) -> None:
 
 
 def resealed(old: bytes, new: bytes) -> Any:
-    """Change the document and its checksum, as another program might."""
+    """Change the document and its checksum, as another program could do."""
 
     def change(data: bytearray) -> None:
         magic, version, length, _ = PREAMBLE.unpack(data[: PREAMBLE.size])
@@ -162,12 +162,12 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), DAMAGE)
-def test_a_file_that_is_no_whole_store_is_refused(store: Store, tmp_path: Path, change: Any, sentence: str) -> None:
+def test_a_damaged_store_is_refused(store: Store, tmp_path: Path, change: Any, sentence: str) -> None:
     with pytest.raises(InvalidFile, match=sentence):
         open_store(altered(store.path, tmp_path, change))
 
 
-def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+def test_wrong_paths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match="does not exist"):
         open_store(tmp_path / "none.rows")
     with pytest.raises(InvalidFile, match="is not a file"):
@@ -176,7 +176,7 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
         open_store(3)  # type: ignore[arg-type]
 
 
-def test_a_file_that_becomes_shorter_is_told(tmp_path: Path) -> None:
+def test_a_file_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
     store = convert(Table(numbered(4000)), tmp_path / "a.rows")
     os.truncate(store.path, store.header.x.offset + 100)
     with pytest.raises(InvalidFile, match="is shorter now"):
@@ -192,10 +192,10 @@ def test_reads_on_systems_that_lack_a_function(
         monkeypatch.delattr(os, name, raising=False)
     store.x.expect(slice(0, 100))
     assert torch.equal(store.x[100:900], whole[100:900])
-    test_several_threads_read_at_once(store, whole)
+    test_several_threads_can_read(store, whole)
 
 
-def test_large_reads_are_cut(store: Store, whole: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_reads_are_split(store: Store, whole: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     """As macOS refuses reads of 2 GiB."""
     monkeypatch.setattr("joker.data.store.positional_file.MAX_CALL_BYTES", 1000)
     assert torch.equal(store.x[:], whole)

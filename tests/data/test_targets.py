@@ -14,7 +14,7 @@ N = len(Y)
 
 
 def factors(targets):
-    """c = w / λ of every row and column, the slow way."""
+    """Return c = w / λ of every row and column, computed one by one."""
     w = torch.ones(N, 1, dtype=torch.float64) if targets.weights is None else targets.weights
     return [
         [
@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("y", "lam", "weights", "t"), CASES)
-def test_columns_line_up(y, lam, weights, t):
+def test_columns_are_broadcast(y, lam, weights, t):
     targets = make_targets(y, lam, weights)
     assert (targets.n, targets.t) == (N, t)
     assert targets.y.shape == (N, 1 if y.dim() == 1 else y.shape[1])
@@ -49,7 +49,7 @@ def test_columns_line_up(y, lam, weights, t):
 
 
 @pytest.mark.parametrize(("y", "lam", "weights", "t"), CASES)
-def test_rows_are_taken_together(y, lam, weights, t):
+def test_targets_and_weights_of_the_same_rows_are_returned(y, lam, weights, t):
     targets = make_targets(y, lam, weights)
     every, c = targets.take(slice(None))
     for rows in (torch.tensor([2, 0]), slice(1, 3), torch.tensor([3])):
@@ -58,8 +58,8 @@ def test_rows_are_taken_together(y, lam, weights, t):
         assert torch.equal(some_c.expand(len(some), t), c.expand(N, t)[rows])
 
 
-def test_what_columns_share_is_stored_once():
-    """A path of λ over a million rows keeps one column of targets."""
+def test_shared_columns_are_stored_once():
+    """A path of λ has one column of targets."""
     targets = make_targets(Y, [1.0, 2.0, 4.0], torch.ones(N))
     assert targets.y.shape == (N, 1)
     assert targets.weights.shape == (N, 1)
@@ -69,7 +69,7 @@ def test_what_columns_share_is_stored_once():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_everything_has_the_type_of_the_targets(dtype):
+def test_weights_and_penalties_have_the_type_of_the_targets(dtype):
     targets = make_targets(Y.to(dtype), [1, 2], torch.ones(N, dtype=torch.int64))
     assert {targets.y.dtype, targets.lam.dtype, targets.weights.dtype} == {dtype}
     assert {part.dtype for part in targets.take(torch.tensor([0]))} == {dtype}
@@ -83,7 +83,7 @@ def test_a_penalty_may_be_a_number_or_a_sequence(lam):
     np.testing.assert_allclose(make_targets(Y, lam).lam, expected)
 
 
-def test_a_gradient_stays_outside():
+def test_tensors_are_detached_from_their_gradient():
     weights = torch.ones(N, requires_grad=True)
     targets = make_targets(Y.clone().requires_grad_(), torch.tensor(1.0, requires_grad=True), weights)
     assert not any(part.requires_grad for part in (targets.y, targets.lam, targets.weights))
@@ -141,7 +141,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("make", "error", "rule", "found", "remedy"), WRONG)
-def test_what_cannot_be_used_is_refused(make, error, rule, found, remedy):
+def test_wrong_tensors_are_refused(make, error, rule, found, remedy):
     with pytest.raises(JokerError) as caught:
         make()
     assert type(caught.value) is error
@@ -151,7 +151,7 @@ def test_what_cannot_be_used_is_refused(make, error, rule, found, remedy):
     assert remedy in message
 
 
-def test_signs_in_a_byte_are_those_in_a_float():
+def test_signs_in_int8_and_in_float_give_the_same_targets():
     signs = torch.tensor([[1, -1], [-1, 1], [1, 1]], dtype=torch.int8)
     small, large = (make_targets(y, [0.5, 2.0], torch.ones(3), torch.float64) for y in (signs, signs.double()))
     assert small.y.dtype == torch.int8

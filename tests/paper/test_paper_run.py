@@ -1,4 +1,4 @@
-"""Runs of the paper's experiments on few rows: as many steps as the table has, of its kind, honestly labelled."""
+"""Runs of the paper's experiments on few rows: their number of steps, their protocol and their labels."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ SMALL = {"hepc": 0.002, "susy": 0.0005, "higgs": 0.0004}
 
 
 class Watch(Callback):
-    """Keeps which blocks were visited, and how far the rows of a step moved."""
+    """Records the blocks that were visited, and the change of α in each step."""
 
     def start(self, run) -> None:
         self.descent, self.moves, self.visits = run.training.descent, [], []
@@ -35,7 +35,7 @@ class Watch(Callback):
     ("data", "model"),
     [("hepc", "krr"), ("hepc", "svr"), ("susy", "huber"), ("higgs", "svm"), ("susy", "klr")],
 )
-def test_the_steps_of_the_table_times_the_scale_on_blocks_drawn_with_replacement(data: str, model: str) -> None:
+def test_the_number_of_steps_and_blocks_drawn_with_replacement(data: str, model: str) -> None:
     watch, scale = Watch(), 0.0006 if model == "svr" else SMALL[data]
     found = reproduce(data, model, scale=scale, generated=True, callbacks=[watch])
     assert found.steps == len(watch.visits) == round(found.plan.choice.steps * scale)
@@ -52,7 +52,7 @@ def test_the_steps_of_the_table_times_the_scale_on_blocks_drawn_with_replacement
     assert found.gap > 0
 
 
-def test_halving_leaves_late_steps_tiny() -> None:
+def test_halving_makes_late_steps_small() -> None:
     moves = []
     for halving in (False, True):
         watch = Watch()
@@ -64,7 +64,7 @@ def test_halving_leaves_late_steps_tiny() -> None:
     assert plan(SETS["higgs"], "svm", halving=True).settings(8_800_000).halve_every == 1_000
 
 
-def test_the_protocol_joker_holds_rows_out_and_averages_whole_epochs() -> None:
+def test_the_protocol_joker_has_held_out_rows_and_whole_epochs() -> None:
     watch = Watch()
     theirs = reproduce("hepc", "krr", scale=0.004, generated=True)
     ours = reproduce("hepc", "krr", "joker", scale=0.004, generated=True, callbacks=[watch])
@@ -76,14 +76,14 @@ def test_the_protocol_joker_holds_rows_out_and_averages_whole_epochs() -> None:
     assert watch.descent.average is not None
 
 
-def test_the_kernel_itself_on_the_paper_s_block_size() -> None:
+def test_the_exact_kernel_with_the_block_size_of_the_paper() -> None:
     rows = read(SETS["msd"], scale=0.01, generated=True)
     found = run(plan(SETS["msd"], "krr", scale=0.01, steps=8), rows, Place())
     assert (found.steps, found.plan.n_features, found.plan.choice.block_size) == (8, None, 2048)
     assert found.scores["relative_error"] < 11 / 1998  # less than the spread of the years
 
 
-def test_images_stay_bytes_and_have_ten_columns() -> None:
+def test_images_are_stored_as_bytes_and_have_ten_columns() -> None:
     made = plan(SETS["cifar5m"], "krr", scale=0.0003, steps=2)
     rows = read(SETS["cifar5m"], scale=0.0003, generated=True)
     assert rows.train.x.dtype == torch.uint8
@@ -136,7 +136,7 @@ def test_small_official_files_are_real_rows(tmp_path: Path, rng: np.random.Gener
     assert torch.equal(half.train.x, again.train.x)
 
 
-def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JOKER_DATA", raising=False)
     assert read(SETS["higgs33k"], scale=0.01).generated
     monkeypatch.setenv("JOKER_DATA", str(tmp_path))
@@ -149,14 +149,14 @@ def test_files_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read(SETS["higgs33k"], scale=1e-5)
 
 
-def test_a_slip_is_told_of_before_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_arguments_are_refused_before_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "read", lambda *_, **__: pytest.fail("rows were read"))
     for slip in ({"precision": "double"}, {"memory": "much"}, {"device": "bogus"}, {"scale": -1}):
         with pytest.raises((InvalidParameter, ValueError)):
             reproduce("higgs", "svm", generated=True, **slip)
 
 
-def test_the_whole_problem_on_real_rows_is_set_beside_the_paper() -> None:
+def test_a_run_on_all_real_rows_is_compared_with_the_paper() -> None:
     rows = replace(read(SETS["hepc"], scale=0.001, generated=True), generated=False)
     found = run(replace(plan(SETS["hepc"], "krr", steps=4), n_features=20), rows, Place())
     assert not found.comparable  # of fewer steps
@@ -167,7 +167,7 @@ def test_the_whole_problem_on_real_rows_is_set_beside_the_paper() -> None:
     assert found.facts["paper"]["seconds"] == 31 * 60
 
 
-def test_memory_on_a_card_is_what_a_step_needs() -> None:
+def test_memory_on_a_gpu_is_that_of_a_step() -> None:
     made = plan(SETS["higgs"], "svm")
     assert Place().scratch(made) == 256 * 2**20
     assert Place(memory="500MB").scratch(made) == 500_000_000

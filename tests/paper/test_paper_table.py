@@ -1,4 +1,4 @@
-"""The paper's tables as values: whole, of one sense, and scaled as they should be."""
+"""The tables of the paper as values: complete, consistent, and scaled correctly."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_every_model_has_settings_and_a_row_for_the_metrics_of_its_set(data: str
 
 
 @pytest.mark.parametrize("data", SETS)
-def test_sets_are_those_that_can_be_read(data: str) -> None:
+def test_the_data_sets_can_be_read(data: str) -> None:
     known, found = FILES[data], SETS[data]
     assert (known.task, known.rows or found.rows) == (found.task, found.rows)
     share = known.share or 1 - (known.held_out or 0) / found.rows
@@ -60,7 +60,7 @@ def test_steps_and_features_are_those_of_the_table_times_the_scale(data: str, mo
         assert settings.block_size == choice.block_size
 
 
-def test_a_stand_in_makes_as_many_passes_as_the_paper() -> None:
+def test_a_smaller_data_set_has_the_same_number_of_epochs() -> None:
     epochs = [
         made.settings(rows).max_epochs
         for made, rows in ((plan(SETS["higgs"], "svm"), 8_800_000), (plan(SETS["higgs33k"], "svm"), 26_769))
@@ -68,7 +68,7 @@ def test_a_stand_in_makes_as_many_passes_as_the_paper() -> None:
     assert epochs[0] == pytest.approx(epochs[1], rel=0.02)
 
 
-def test_halvings_are_as_many_in_a_scaled_run() -> None:
+def test_a_scaled_run_has_the_same_number_of_halvings() -> None:
     whole, small = (plan(SETS["hepc"], "krr", halving=True, scale=scale) for scale in (1.0, 0.02))
     assert whole.steps / whole.halve_every == small.steps / small.halve_every == 25
     assert plan(SETS["hepc"], "krr").halve_every == 0
@@ -95,7 +95,7 @@ def test_the_two_protocols() -> None:
         ("higgs", "svm", {"protocol": "joker", "halving": True}, InvalidParameter, "halving must be used with"),
     ],
 )
-def test_what_the_paper_does_not_have_is_refused(data, model, options, error, said) -> None:
+def test_combinations_that_are_not_in_the_paper_are_refused(data, model, options, error, said) -> None:
     with pytest.raises(error, match=said):
         plan(SETS[data], model, **options)
 

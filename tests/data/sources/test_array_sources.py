@@ -1,4 +1,4 @@
-"""Arrays on disk: every type and order comes back as it was written; damaged files get a sentence."""
+"""Arrays on disk: every type and memory order is read as written, and damaged files are explained."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_images_are_flattened(tmp_path, rng, order):
     np.testing.assert_array_equal(read_whole(open_source(tmp_path / "x.npy"), 4)[0], images.reshape(9, -1))
 
 
-def test_a_target_of_its_own_file(tmp_path, table):
+def test_a_target_in_a_second_file(tmp_path, table):
     np.save(tmp_path / "x.npy", table.astype(np.float32))
     np.save(tmp_path / "y.npy", table[:, 0].astype("U3"))
     source = open_source(tmp_path / "x.npy", target="y.npy")
@@ -74,7 +74,7 @@ def test_another_width_is_refused(tmp_path, table):
         open_source(tmp_path / "x.npy", schema=Schema.numbers("abcde"))
 
 
-def test_damaged_files_get_a_sentence(tmp_path, table):
+def test_damaged_files_are_explained(tmp_path, table):
     path = tmp_path / "x.npy"
     np.save(path, table.astype(np.float32))
     raw = path.read_bytes()
@@ -100,7 +100,7 @@ def test_damaged_files_get_a_sentence(tmp_path, table):
         (np.zeros(()), InvalidFile, "a single number"),
     ],
 )
-def test_arrays_that_are_no_table_get_a_sentence(tmp_path, array, error, sentence):
+def test_arrays_that_are_not_a_table_are_explained(tmp_path, array, error, sentence):
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(error, match=sentence):
         open_source(tmp_path / "x.npy")

@@ -1,4 +1,4 @@
-"""Delimited text: what is written is what is read, in batches of any size; the rest gets a sentence."""
+"""Delimited text is read as written, in batches of any size, and wrong files are explained."""
 
 import bz2
 import csv
@@ -24,7 +24,7 @@ def write(path, text):
 @pytest.mark.parametrize("suffix", PACKED)
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("header", [True, False])
-def test_numbers_come_back(tmp_path, rng, suffix, delimiter, header):
+def test_numbers_are_read_as_written(tmp_path, rng, suffix, delimiter, header):
     x = rng.normal(size=(50, 4)).astype(np.float32)
     lines = [delimiter.join(map(repr, map(float, row))) for row in x]
     text = "\n".join([delimiter.join("abcd"), *lines] if header else lines)
@@ -80,7 +80,7 @@ def test_a_quoted_line_break_may_fall_between_blocks(tmp_path):
         ("\ufeffa,b\n1,2\n", True),
     ],
 )
-def test_a_header_is_told_from_a_row(tmp_path, text, named):
+def test_a_header_is_distinguished_from_a_row(tmp_path, text, named):
     from joker.data.sources.text_files import detect_format
 
     text_format = detect_format(tmp_path, text.encode(), "auto", None)
@@ -89,7 +89,7 @@ def test_a_header_is_told_from_a_row(tmp_path, text, named):
     assert rest.strip() == text.strip().partition("\n")[2].strip() if named else rest.strip("\ufeff") == text
 
 
-def test_the_user_has_the_last_word_on_the_header(tmp_path):
+def test_the_user_can_override_the_header_rule(tmp_path):
     path = write(tmp_path / "t.csv", "1,2\n3,4\n")
     assert open_source(path, header=True).schema.names == ("1", "2")
     assert len(read_whole(open_source(path, header=False))[0]) == 2
@@ -123,7 +123,7 @@ def test_a_header_mismatch_names_both_sides(tmp_path):
         open_source(path, schema=Schema.numbers("ab", "y"))
 
 
-def test_files_without_names_go_by_order(tmp_path):
+def test_columns_without_names_are_used_in_their_order(tmp_path):
     trained = write(tmp_path / "t.csv", "1,10,20\n0,30,40\n")
     schema = open_source(trained, target=0).schema
     assert read_whole(open_source(trained, schema=schema))[1].tolist() == [1, 0]
@@ -169,12 +169,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "error", "sentence"), BAD)
-def test_a_bad_file_gets_a_sentence(tmp_path, text, error, sentence):
+def test_a_wrong_file_is_explained(tmp_path, text, error, sentence):
     with pytest.raises(error, match=sentence):
         read_whole(open_source(write(tmp_path / "t.csv", text)))
 
 
-def test_a_bad_target_gets_a_sentence(tmp_path):
+def test_a_wrong_target_is_explained(tmp_path):
     path = write(tmp_path / "t.csv", "age,price\n1,2\n2,\n")
     with pytest.raises(UnknownName, match=r"columns 'age', 'price'; got 'prize'\. Did you mean 'price'\?"):
         open_source(path, target="prize")
@@ -182,7 +182,7 @@ def test_a_bad_target_gets_a_sentence(tmp_path):
         read_whole(open_source(path, target="price"))
 
 
-def test_bad_arguments_get_a_sentence(tmp_path):
+def test_wrong_arguments_are_explained(tmp_path):
     path = write(tmp_path / "t.csv", "a,b\n1,2\n")
     with pytest.raises(MissingFile, match=r"gone\.csv does not"):
         open_source(tmp_path / "gone.csv")
@@ -198,14 +198,14 @@ def test_bad_arguments_get_a_sentence(tmp_path):
         open_source(path).batches(0)
 
 
-def test_a_stray_word_does_not_make_a_category(tmp_path):
+def test_one_text_does_not_make_a_column_of_numbers_a_category(tmp_path):
     path = write(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 30 + "x,2\n")
     with pytest.raises(InvalidData, match="found 'x' at row 30, column 'a'"):
         open_source(path, categories="one-hot")
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_text_beyond_the_head_names_its_row(tmp_path, first):
+def test_text_after_the_first_megabyte_is_named_with_its_row(tmp_path, first):
     rows = TEXT_BLOCK_BYTES // 4 + 100
     path = write(tmp_path / "t.csv", "a,b\n" + "1,2\n" * rows + "3,red\n")
     with pytest.raises(InvalidData, match=f"'red' at row {rows}, column 'b'"):
@@ -232,7 +232,7 @@ def test_a_truncated_file_is_refused(tmp_path, rng, suffix):
         open_source(noise)
 
 
-def test_a_file_that_may_not_be_read_gets_a_sentence(tmp_path, monkeypatch):
+def test_a_file_without_permission_is_explained(tmp_path, monkeypatch):
     path = write(tmp_path / "t.csv", "a,b\n1,2\n")
 
     def refuse(*args, **kwargs):

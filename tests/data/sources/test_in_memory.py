@@ -1,4 +1,4 @@
-"""Tables in memory, and a source of one's own."""
+"""Tables in memory, and a custom source."""
 
 import numpy as np
 import pandas as pd
@@ -28,14 +28,14 @@ def test_types_are_kept(rng, dtype, wrap):
     assert as_source(source) is source
 
 
-def test_nothing_is_copied_but_the_batch(rng):
+def test_only_the_batch_is_copied(rng):
     x = rng.normal(size=(30, 4))
     assert np.shares_memory(next(as_source(x).batches(10)).x, x)
     assert next(as_source(torch.ones(3, 2, dtype=torch.bfloat16)).batches(2)).x.dtype == np.float32
     assert read_whole(as_source(torch.zeros(5, 2, 2, requires_grad=True)))[0].shape == (5, 4)
 
 
-def test_a_frame(rng):
+def test_a_data_frame(rng):
     frame = pd.DataFrame(
         {"n": [1, 2, 3], "b": [True, False, True], "c": ["x", "y", "x"], "k": pd.Categorical(["u", "v", "v"])}
     )
@@ -57,7 +57,7 @@ def test_a_frame(rng):
 
 
 @pytest.mark.parametrize("kind", ["float64", "Int64", "Float32", "boolean"])
-def test_gaps_in_a_frame_are_named(kind):
+def test_missing_values_in_a_data_frame_are_named(kind):
     values = pd.Series([1, 0, None, 1], dtype="float64").astype(kind)
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": values})
     with pytest.raises(InvalidData, match="missing; one is at row 2, column 'b'"):
@@ -90,13 +90,13 @@ def test_infinite_values_are_named(wrap):
         (np.ones((3, 1)), {"schema": Schema((Column("a", ("u",)),))}, InvalidData, "which have categories"),
     ],
 )
-def test_bad_tables_get_a_sentence(x, options, error, sentence):
+def test_wrong_tables_are_explained(x, options, error, sentence):
     with pytest.raises(error, match=sentence):
         as_source(x, **options)
 
 
 class Squares(Source):
-    """A source of one's own is a class with four attributes and one method."""
+    """A custom source is a class with four attributes and one method."""
 
     name = "squares"
     schema = Schema.numbers(["i"], "square")
@@ -109,6 +109,6 @@ class Squares(Source):
             yield Batch(i[:, None], i**2, first)
 
 
-def test_a_source_of_ones_own():
+def test_a_custom_source():
     x, y = read_whole(as_source(Squares()))
     np.testing.assert_array_equal(y, x[:, 0] ** 2)

@@ -1,4 +1,4 @@
-"""LIBSVM text: rows that are mostly zeros, with their labels."""
+"""LIBSVM text: sparse rows with labels."""
 
 import gzip
 
@@ -27,7 +27,7 @@ def write(path, text):
 
 @pytest.mark.parametrize("zero_based", [True, False])
 @pytest.mark.parametrize("name", ["t.svm", "t.libsvm.gz", "t.txt", "t", "t.binary.scale", "t.txt.gz"])
-def test_rows_come_back(tmp_path, matrix, zero_based, name):
+def test_rows_are_read_as_written(tmp_path, matrix, zero_based, name):
     dump_svmlight_file(*matrix, str(tmp_path / "plain"), zero_based=zero_based)
     path = write(tmp_path / name, (tmp_path / "plain").read_text())
     source = open_source(path)
@@ -81,12 +81,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "sentence"), BAD)
-def test_a_bad_file_gets_a_sentence(tmp_path, text, sentence):
+def test_a_wrong_file_is_explained(tmp_path, text, sentence):
     with pytest.raises(InvalidData, match=sentence):
         read_whole(open_source(write(tmp_path / "t.svm", text)))
 
 
-def test_bad_arguments_and_truncated_files_get_a_sentence(tmp_path, rng):
+def test_wrong_arguments_and_truncated_files_are_explained(tmp_path, rng):
     path = write(tmp_path / "t.svm.gz", "".join(f"1 1:{v}\n" for v in rng.normal(size=9000)))
     with pytest.raises(UnknownName, match="target must be 'label'"):
         open_source(path, target="y")

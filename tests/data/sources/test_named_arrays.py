@@ -114,7 +114,7 @@ def test_a_truncated_file_is_refused(tmp_path, rng, save):
 
 
 @pytest.mark.parametrize("save", [save_npz, save_packed])
-def test_a_flipped_byte_is_noticed(tmp_path, rng, save):
+def test_a_changed_byte_in_an_archive_is_found(tmp_path, rng, save):
     path = save(tmp_path / "t", X=rng.integers(0, 9, (9000, 9)))
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 2] ^= 1
@@ -124,7 +124,7 @@ def test_a_flipped_byte_is_noticed(tmp_path, rng, save):
 
 
 @pytest.mark.parametrize("save", [save_npz, save_packed])
-def test_columns_one_after_another(tmp_path, rng, save):
+def test_arrays_in_fortran_order(tmp_path, rng, save):
     x = rng.normal(size=(23, 3, 2))
     path = save(tmp_path / "t", X=np.asfortranarray(x), y=np.asfortranarray(x[:, :, 0]))
     got, y = read_whole(open_source(path))

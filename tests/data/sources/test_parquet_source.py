@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: one or a folder, by column, categories included; damaged ones get a sentence."""
+"""Parquet and Arrow files and folders of them: columns, categories, and errors for damaged files."""
 
 import builtins
 from decimal import Decimal
@@ -129,7 +129,7 @@ def test_bad_values_are_named(tmp_path, save):
 
 
 @each_saver
-def test_bad_tables_get_a_sentence(tmp_path, save):
+def test_wrong_tables_are_explained(tmp_path, save):
     path = save(pa.table({"a": [1.0], "when": pa.array([0], pa.timestamp("s")), "list": [[1]]}), tmp_path / "t")
     with pytest.raises(InvalidData, match=r"column 'when' has type timestamp\[m?s\]\. Convert it to numbers"):
         open_source(path, columns=["a", "when"], categories="one-hot")
@@ -157,7 +157,7 @@ def test_a_truncated_file_is_refused(tmp_path, rng, save, part):
         open_source(path)
 
 
-def test_damage_within_a_file_is_noticed(tmp_path, rng):
+def test_damage_inside_a_file_is_found(tmp_path, rng):
     path = save_parquet(pa.table({"a": rng.normal(size=1000)}), tmp_path / "t")
     raw = bytearray(path.read_bytes())
     raw[100:5000] = bytes(4900)

@@ -1,4 +1,4 @@
-"""Reading a file takes the memory of a batch and a block, whatever the size of the file."""
+"""Reading a file takes the memory of a batch and a block, independent of the size of the file."""
 
 import json
 import os
@@ -41,7 +41,7 @@ print(json.dumps(grown))
 
 
 def write_all(folder: Path, name: str, x: np.ndarray) -> None:
-    """One table in every kind of file that is read by a library with an allocator of its own."""
+    """Write one table in every kind of file whose library has its own allocator."""
     table = pa.table({f"c{j}": x[:, j] for j in range(x.shape[1])})
     with h5py.File(folder / f"{name}.h5", "w") as file:
         file.create_dataset("X", data=x, chunks=(min(len(x), 10_000), x.shape[1]))

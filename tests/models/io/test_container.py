@@ -1,4 +1,4 @@
-"""The container: what is written is read, what has changed by one byte is refused, nothing half-written stays."""
+"""The container is read as written, a changed byte is an error, and a failed write leaves no file."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_written_is_read(path: Path) -> None:
+def test_document_and_tensors_are_read_as_written(path: Path) -> None:
     document, tensors = container.read(str(path))
     assert {name: document[name] for name in DOCUMENT} == DOCUMENT
     assert tensors.keys() == TENSORS.keys()
@@ -48,7 +48,7 @@ def test_the_same_content_gives_the_same_bytes(path: Path) -> None:
     assert other.read_bytes() == path.read_bytes()
 
 
-def test_tensors_do_not_follow_the_file(path: Path) -> None:
+def test_tensors_do_not_change_with_the_file(path: Path) -> None:
     _, tensors = container.read(path)
     with path.open("r+b") as file:
         file.write(bytes(path.stat().st_size))
@@ -73,8 +73,8 @@ def test_every_changed_byte_is_refused(path: Path) -> None:
             container.read(path)
 
 
-def test_a_space_for_a_space_is_a_changed_byte(path: Path) -> None:
-    """JSON would not notice it; the checksum is of the bytes, not of what they mean."""
+def test_changed_white_space_is_a_changed_byte(path: Path) -> None:
+    """The JSON value is the same, but the checksum is that of the bytes."""
     path.write_bytes(path.read_bytes().replace(b", ", b",\t", 1))
     with pytest.raises(InvalidFile):
         container.read(path)
@@ -129,7 +129,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_program_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "foreign"
     path.write_bytes(content)
     with pytest.raises(InvalidFile, match="damaged"):
@@ -162,13 +162,13 @@ def test_a_newer_format_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         container.read(path)
 
 
-def test_a_version_that_is_no_number_is_refused(path: Path) -> None:
+def test_a_version_that_is_not_a_number_is_refused(path: Path) -> None:
     container.write(path, DOCUMENT, TENSORS, version="one")
     with pytest.raises(InvalidFile, match="version of its format is not a number"):
         container.read(path)
 
 
-def test_places_where_there_is_no_file(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match="is not a file"):
         container.read(tmp_path)
     with pytest.raises(MissingFile, match="does not exist"):
@@ -179,7 +179,7 @@ def test_places_where_there_is_no_file(tmp_path: Path) -> None:
         container.read(3)  # type: ignore[arg-type]
 
 
-def test_places_where_no_file_can_be(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match=r"absent does not\. Create it first"):
         container.write(tmp_path / "absent" / "model", DOCUMENT, TENSORS)
     with pytest.raises(InvalidFile, match="is a folder"):
@@ -191,7 +191,7 @@ def test_places_where_no_file_can_be(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["_serialize", "_seal"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_a_write_that_fails_leaves_what_was_there(
+def test_a_failed_write_does_not_change_the_file(
     path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
 ) -> None:
     before = path.read_bytes()
@@ -208,7 +208,7 @@ def test_a_write_that_fails_leaves_what_was_there(
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_who_reads_the_old_file_reads_it_to_the_end(path: Path) -> None:
+def test_a_reader_of_the_old_file_is_not_disturbed(path: Path) -> None:
     before = path.read_bytes()
     with path.open("rb") as reader:
         container.write(path, {"other": 1}, {})
@@ -239,19 +239,19 @@ def test_a_link_stays_a_link(path: Path) -> None:
     assert container.read(path)[0]["other"] == 1
 
 
-def test_others_may_read_it_as_any_new_file(path: Path) -> None:
+def test_a_new_file_has_the_usual_permissions(path: Path) -> None:
     plain = path.with_name("plain")
     plain.touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
-def test_who_may_read_it_does_not_change(path: Path) -> None:
+def test_a_replaced_file_keeps_its_permissions(path: Path) -> None:
     path.chmod(0o640)
     container.write(path, {"other": 1}, {})
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_what_no_reader_would_take_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_is_too_long_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "MAX_HEADER_BYTES", 1000)
     with pytest.raises(InvalidFile, match="must take at most"):
         container.write(tmp_path / "model", {"names": ["a" * 10] * 100}, {})

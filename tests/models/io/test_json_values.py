@@ -1,4 +1,4 @@
-"""Values survive their way through JSON, and what is no value of ours is refused."""
+"""Values are the same after JSON, and values of other types are refused."""
 
 import json
 import math
@@ -36,12 +36,12 @@ def through_json(value: Any) -> Any:
 
 @settings(max_examples=50)
 @given(VALUES)
-def test_values_come_back(value: Any) -> None:
+def test_values_are_the_same_after_json(value: Any) -> None:
     assert repr(through_json(value)) == repr(value)  # repr tells 1 from 1.0 and True, and -0.0 from 0.0
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "int64", ">i4", "float16", "float32", "float64", "<U9"])
-def test_arrays_come_back(dtype: str) -> None:
+def test_arrays_are_the_same_after_json(dtype: str) -> None:
     @settings(max_examples=10)
     @given(arrays(dtype, (2, 3)))
     def law(array: np.ndarray) -> None:
@@ -56,7 +56,7 @@ def test_arrays_come_back(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("value", [range(3), np.array([1.0, math.inf]), torch.tensor([0.1, -math.inf]), "text"])
-def test_odd_values_come_back(value: Any) -> None:
+def test_special_values_are_the_same_after_json(value: Any) -> None:
     assert np.array_equal(through_json(value), np.asarray(value))
 
 
@@ -71,13 +71,13 @@ def test_odd_values_come_back(value: Any) -> None:
     ],
     ids=describe,
 )
-def test_parts_of_the_library_come_back(part: Hashable) -> None:
+def test_kernels_and_losses_are_the_same_after_json(part: Hashable) -> None:
     assert not is_custom(part)
     assert through_json(part) == part
 
 
 class Mine(kernels.Gaussian):
-    """Named like the Gaussian kernel, and another."""
+    """A kernel with the name of the Gaussian kernel."""
 
 
 class Ours(losses.Squared):
@@ -85,14 +85,14 @@ class Ours(losses.Squared):
 
 
 @pytest.mark.parametrize("part", [Mine(), Ours(), losses.Scaled(Ours()), losses.InfimalConvolution((Ours(),))])
-def test_parts_of_the_users_own_are_told_apart(part: Any) -> None:
+def test_custom_kernels_and_losses_are_recognised(part: Any) -> None:
     assert is_custom(part)
     assert next(iter(encode(part))).startswith("own_")
     own = CustomObjects(kernel=part) if isinstance(part, kernels.Kernel) else CustomObjects(loss=part)
     assert decode(encode(part), own) is part
 
 
-def test_an_own_kernel_has_the_bandwidth_of_the_file() -> None:
+def test_a_custom_kernel_has_the_bandwidth_of_the_file() -> None:
     assert decode(encode(Mine(3.0)), CustomObjects(kernel=Mine(1.0))) == Mine(3.0)
 
 
@@ -102,6 +102,6 @@ def test_a_description_has_no_address() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, len, 1j, np.array([1j]), np.array([object()]), b"bytes"])
-def test_what_no_file_can_hold_is_refused(value: Any) -> None:
+def test_values_that_cannot_be_saved_are_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"(Use set_params|Convert it)"):
         encode({"a": [value]})

@@ -27,7 +27,7 @@ def as_rows(x):
 
 @pytest.mark.parametrize(("name", "file", "width"), [("susy", "SUSY.csv", 18), ("higgs", "HIGGS.csv.gz", 28)])
 def test_particles(tmp_path, rng, monkeypatch, name, file, width):
-    """The label comes first, in the notation of the official files."""
+    """The label is the first column, in the notation of the official files."""
     shrink(monkeypatch, name, rows=ROWS, held_out=HELD_OUT)
     x = rng.normal(size=(ROWS, width)).astype(np.float32)
     y = rng.integers(0, 2, ROWS).astype(float)
@@ -54,7 +54,7 @@ def test_the_draw_of_the_paper(tmp_path, rng, monkeypatch):
     assert as_rows(read_whole(load("susy", tmp_path, seed=1))[0]) != as_rows(train)
 
 
-def test_a_draw_is_the_same_however_it_is_asked_for():
+def test_a_random_part_does_not_depend_on_the_size_of_batches():
     draw = RandomPart(0.8, 3)
     whole = draw.mask(0, 3 * DRAWN_ROWS)
     np.testing.assert_array_equal(
@@ -67,7 +67,7 @@ def test_a_draw_is_the_same_however_it_is_asked_for():
 
 
 def test_msd(tmp_path, rng, monkeypatch):
-    """Years and values as the official file writes them, and the split of its makers."""
+    """Years and values as in the official file, and the official split."""
     shrink(monkeypatch, "msd", rows=ROWS, held_out=HELD_OUT)
     x, years = rng.normal(scale=50, size=(ROWS, 90)).round(5), rng.integers(1922, 2012, ROWS)
     lines = [",".join([str(year), *(f"{value:.5f}" for value in row)]) for year, row in zip(years, x, strict=True)]
@@ -144,7 +144,7 @@ def test_smaller_sets(tmp_path, rng):
 
 
 @pytest.mark.slow
-def test_the_sets_of_the_folder(data_dir):
+def test_the_data_sets_in_the_folder(data_dir):
     shapes = {"hepc": (2_049_280, 11), "covtype": (581_012, 54), "higgs33k": (33_461, 28), "mnist": (70_000, 784)}
     shapes |= {"a9a": (48_842, 123), "kin40k": (40_000, 8), "protein": (45_730, 9)}
     for name, (rows, width) in shapes.items():
@@ -166,7 +166,7 @@ def test_the_folder_may_be_named_by_a_variable(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("what", "value"), [("name", "sussy"), ("split", "valid"), ("rule", "mine")])
-def test_unknown_names_get_a_sentence(tmp_path, what, value):
+def test_unknown_names_are_explained(tmp_path, what, value):
     with pytest.raises(UnknownName, match=f"{what} must be one of"):
         load(**{"name": "susy", "folder": tmp_path, what: value})
 
@@ -188,7 +188,7 @@ def test_generated_rows(name, width, dtype):
 
 
 @pytest.mark.parametrize(("name", "share"), [("higgs", 0.530), ("susy", 0.458)])
-def test_generated_classes_are_as_common_as_the_real_ones(name, share):
+def test_generated_classes_have_the_shares_of_the_real_ones(name, share):
     y = np.concatenate([batch.y for batch in generate(name, 60_000).batches(10_000)])
     assert abs(y.mean() - share) < 0.01
     assert set(np.unique(y)) == {0, 1}
@@ -205,7 +205,7 @@ def test_generated_classes_can_be_learnt():
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True])
-def test_a_bad_number_of_rows_gets_a_sentence(n):
+def test_a_wrong_number_of_rows_is_explained(n):
     with pytest.raises(InvalidParameter, match="n must be a whole number"):
         generate("higgs", n)
     with pytest.raises(UnknownName, match="name must be one of"):

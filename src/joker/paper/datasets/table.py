@@ -66,7 +66,7 @@ def _mnist(folder: Path, split: str) -> Source:
 
 
 def _npz(name: str) -> Opener:
-    where = "the page docs/data-sets.md says, as arrays X and y"
+    where = "the address in docs/data-sets.md, as arrays X and y"
     return lambda folder, split: open_source(find(folder, (f"{name}.npz",), where), inputs="X", target="y")
 
 
