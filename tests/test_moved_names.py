@@ -19,11 +19,11 @@ CASES = [(old, new, name) for old, new, names in MOVED for name in names]
 
 @pytest.mark.parametrize(("old", "new", "name"), CASES)
 def test_a_name_is_found_at_its_former_path(old: str, new: str, name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=rf"{old}\.{name} has moved; use {new}\.{name}\.") as caught:
+    with pytest.warns(DeprecationWarning, match=rf"{old}\.{name} has moved\. Use: from {new} import {name}\.") as caught:
         found = getattr(import_module(old), name)
     assert found is getattr(import_module(new), name)
     assert caught[0].filename == __file__
-    with pytest.warns(DeprecationWarning, match=f"use {new}"):
+    with pytest.warns(DeprecationWarning, match=f"from {new} import"):
         exec(f"from {old} import {name}", {})
 
 

@@ -14,7 +14,7 @@ def moved(old: str, new: str, *names: str) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
-        warnings.warn(f"{old}.{name} has moved; use {new}.{name}.", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{old}.{name} has moved. Use: from {new} import {name}.", DeprecationWarning, stacklevel=2)
         return getattr(import_module(new), name)
 
     return get
