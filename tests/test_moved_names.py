@@ -19,7 +19,8 @@ CASES = [(old, new, name) for old, new, names in MOVED for name in names]
 
 @pytest.mark.parametrize(("old", "new", "name"), CASES)
 def test_a_name_is_found_at_its_former_path(old: str, new: str, name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=rf"{old}\.{name} has moved\. Use: from {new} import {name}\.") as caught:
+    message = rf"{old}\.{name} has moved\. Use: from {new} import {name}\."
+    with pytest.warns(DeprecationWarning, match=message) as caught:
         found = getattr(import_module(old), name)
     assert found is getattr(import_module(new), name)
     assert caught[0].filename == __file__
