@@ -199,3 +199,15 @@ def test_large_reads_are_split(store: Store, whole: torch.Tensor, monkeypatch: p
     """As macOS refuses reads of 2 GiB."""
     monkeypatch.setattr("joker.data.store.positional_file.MAX_CALL_BYTES", 1000)
     assert torch.equal(store.x[:], whole)
+
+
+def test_a_file_can_be_closed_before_its_last_reference_is_gone(tmp_path: Path) -> None:
+    """Windows removes no file that is open. A second close must not close a file that has got the same number."""
+    store = convert(Table(numbered(50, 2), np.arange(50) % 2), tmp_path / "a.rows")
+    store.file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        store.file.read(1, 0)
+    with (tmp_path / "other").open("wb") as other:
+        store.file.close()
+        del store
+        assert other.write(b"still open") == 10

@@ -56,7 +56,11 @@ def temporary_store(
             store = convert(source, path, task=task, seed=compute.seed, memory=memory, progress=update)
         if os.name == "posix":
             path.unlink()  # the open file can still be read, and the system removes it when it is closed
-        yield store
+        try:
+            yield store
+        finally:
+            if os.name != "posix":
+                store.file.close()  # Windows does not remove a file that is open
     finally:
         path.unlink(missing_ok=True)
 

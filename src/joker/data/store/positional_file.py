@@ -33,7 +33,7 @@ class RowFile:
         self.path = path
         self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self._lock = Lock()
-        weakref.finalize(self, os.close, self._handle)
+        self.close = weakref.finalize(self, os.close, self._handle)  # called with the last reference, or before
 
     @property
     def size(self) -> int:
