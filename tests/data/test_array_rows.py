@@ -11,6 +11,7 @@ import torch
 
 from joker.data import Scaling
 from joker.data.array_rows import INPUT_DTYPES, RowSubset, row_bytes_of, rows_of
+from joker.errors import InvalidData
 
 CPU = torch.device("cpu")
 X = np.random.default_rng(0).integers(0, 100, size=(40, 6))
@@ -48,3 +49,21 @@ def test_a_copied_subset_is_stored_in_the_smaller_type() -> None:
     rows = rows_of(RowSubset(X.astype(np.float64), SUBSET), torch.float32, CPU, copy=True)
     assert rows.x.dtype == torch.float32
     np.testing.assert_array_equal(rows[:].numpy(), X[SUBSET].astype(np.float32))
+
+
+@pytest.mark.parametrize("copy", [False, True], ids=["view", "copy"])
+@pytest.mark.parametrize("subset", [False, True], ids=["all rows", "some rows"])
+def test_values_that_float32_cannot_hold_are_found(copy: bool, subset: bool) -> None:
+    """The check of a user's float64 array passes; a copy in float32 has an infinite value."""
+    x = np.where(np.arange(12).reshape(6, 2) == 7, 1e39, 1.0)
+    data = RowSubset(x, np.array([1, 3, 4])) if subset else x
+    with pytest.raises(InvalidData, match="X must be finite; found inf at row"):
+        rows_of(data, torch.float32, CPU, copy=copy).check("X")
+    rows_of(data, torch.float64, CPU, copy=copy).check("X")
+
+
+def test_rows_of_a_checked_array_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joker.data.rows.check_finite", lambda *_: pytest.fail("the rows are checked twice"))
+    for stored in (np.float32, np.float64):
+        for data in forms(stored).values():
+            rows_of(data, torch.float64, CPU, copy=False).check("X")

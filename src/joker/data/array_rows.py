@@ -80,13 +80,14 @@ def rows_of(
     if scaling is not None:
         wide = _scaling_dtype(x, dtype)
         return scaled(rows_of(x, wide, device, copy=copy, host=host), scaling, dtype)
+    checked = stored_type(x).itemsize <= dtype.itemsize  # a finite float64 may be infinite in float32
     if copy and isinstance(x, StoreRows | RowSubset):
-        return rows_of(_gathered(x, dtype), dtype, device, copy=False, host=host)
+        x, copy = _gathered(x, dtype), False
     if isinstance(x, StoreRows):
         return x.like(dtype, device)
     if isinstance(x, RowSubset):
         return rows_of(x.whole, dtype, device, copy=False, host=host).some(torch.from_numpy(x.rows))
-    return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy, host)
+    return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy, host, checked)
 
 
 def row_bytes_of(
@@ -184,20 +185,21 @@ def _gathered(x: RowSubset | StoreRows, dtype: torch.dtype) -> Any:
         return x.array(slice(None))
     gathered = np.empty(x.shape, dtype=str(dtype).removeprefix("torch."))
     for few in chunks(*x.shape):
-        gathered[few] = x.array(few)
+        with np.errstate(over="ignore"):  # `Rows.check` finds values that are infinite now
+            gathered[few] = x.array(few)
     return gathered
 
 
-def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool, host: bool) -> Rows:
+def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool, host: bool, checked: bool) -> Rows:
     """Return rows in their stored type, or in ``dtype`` where that is smaller and they are copied anyway."""
     stored = _tensor(x)
     if copy or device.type != "cpu":
         smaller = stored.element_size() < dtype.itemsize
         large = x.size * min(dtype.itemsize, stored.element_size()) > GPU_SHARE * free_bytes(device)
         if large or (host and device.type != "cpu"):
-            return HostRows(stored.clone() if copy else stored, Upload(device), dtype)
+            return HostRows(stored.clone() if copy else stored, Upload(device), dtype, checked)
         stored = stored.to(device, stored.dtype if smaller else dtype, copy=copy).contiguous()
-    return TensorRows(stored, None if stored.dtype == dtype else dtype)
+    return TensorRows(stored, None if stored.dtype == dtype else dtype, checked)
 
 
 def _sparse(x: Any, dtype: torch.dtype, device: torch.device, copy: bool) -> Rows:
