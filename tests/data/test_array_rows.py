@@ -58,8 +58,8 @@ def test_values_that_float32_cannot_hold_are_found(copy: bool, subset: bool) -> 
     x = np.where(np.arange(12).reshape(6, 2) == 7, 1e39, 1.0)
     data = RowSubset(x, np.array([1, 3, 4])) if subset else x
     with pytest.raises(InvalidData, match="X must be finite; found inf at row"):
-        rows_of(data, torch.float32, CPU, copy=copy).check("X")
-    rows_of(data, torch.float64, CPU, copy=copy).check("X")
+        rows_of(data, torch.float32, CPU, copy=copy)
+    rows_of(data, torch.float64, CPU, copy=copy)
 
 
 def test_rows_of_a_checked_array_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,14 +80,14 @@ def rows_of(
     if scaling is not None:
         wide = _scaling_dtype(x, dtype)
         return scaled(rows_of(x, wide, device, copy=copy, host=host), scaling, dtype)
-    checked = stored_type(x).itemsize <= dtype.itemsize  # a finite float64 may be infinite in float32
+    narrowed = stored_type(x).itemsize > dtype.itemsize
     if copy and isinstance(x, StoreRows | RowSubset):
         x, copy = _gathered(x, dtype), False
     if isinstance(x, StoreRows):
         return x.like(dtype, device)
     if isinstance(x, RowSubset):
         return rows_of(x.whole, dtype, device, copy=False, host=host).some(torch.from_numpy(x.rows))
-    return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy, host, checked)
+    return _sparse(x, dtype, device, copy) if sp.issparse(x) else _dense(x, dtype, device, copy, host, narrowed)
 
 
 def row_bytes_of(
@@ -185,21 +185,28 @@ def _gathered(x: RowSubset | StoreRows, dtype: torch.dtype) -> Any:
         return x.array(slice(None))
     gathered = np.empty(x.shape, dtype=str(dtype).removeprefix("torch."))
     for few in chunks(*x.shape):
-        with np.errstate(over="ignore"):  # `Rows.check` finds values that are infinite now
+        with np.errstate(over="ignore"):  # _finite finds the values that are infinite now
             gathered[few] = x.array(few)
     return gathered
 
 
-def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool, host: bool, checked: bool) -> Rows:
+def _dense(x: NDArray[Any], dtype: torch.dtype, device: torch.device, copy: bool, host: bool, narrowed: bool) -> Rows:
     """Return rows in their stored type, or in ``dtype`` where that is smaller and they are copied anyway."""
     stored = _tensor(x)
     if copy or device.type != "cpu":
         smaller = stored.element_size() < dtype.itemsize
         large = x.size * min(dtype.itemsize, stored.element_size()) > GPU_SHARE * free_bytes(device)
         if large or (host and device.type != "cpu"):
-            return HostRows(stored.clone() if copy else stored, Upload(device), dtype, checked)
+            return _finite(HostRows(stored.clone() if copy else stored, Upload(device), dtype), narrowed)
         stored = stored.to(device, stored.dtype if smaller else dtype, copy=copy).contiguous()
-    return TensorRows(stored, None if stored.dtype == dtype else dtype, checked)
+    return _finite(TensorRows(stored, None if stored.dtype == dtype else dtype), narrowed)
+
+
+def _finite(rows: HostRows | TensorRows, narrowed: bool) -> Rows:
+    """Return rows that need no further check; a finite float64 may be infinite in float32."""
+    if narrowed:
+        rows.check("X")
+    return replace(rows, checked=True)
 
 
 def _sparse(x: Any, dtype: torch.dtype, device: torch.device, copy: bool) -> Rows:

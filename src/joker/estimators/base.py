@@ -298,7 +298,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         # The kernel itself needs a copy: the machine keeps it, and the user may change the array.
         exact, kernel = spec.n_features is None, spec.kernel
         x = rows_of(sample.x, spec.dtype, spec.device, copy=exact, scaling=spec.scaling, host=spec.rows_on_host)
-        x.check("X")  # reads X again only where it is narrowed to float32
         w = None if sample.w is None else torch.as_tensor(sample.w).to(x.device, x.dtype)
         sigma = resolve.sigma(self.bandwidth, self.kernel, kernel, x, w, spec.settings.seed)
         y = self._columns(sample.y, spec.n_lams, x)

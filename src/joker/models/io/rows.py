@@ -26,4 +26,4 @@ def unpack_rows(reader: ModelReader, device: torch.device) -> Rows:
     x = reader.take("rows")
     if x.dim() != 2:
         raise InvalidFile(f"rows must have two dimensions; they have shape {tuple(x.shape)}")
-    return TensorRows(x.to(device))
+    return TensorRows(x.to(device), checked=True)
