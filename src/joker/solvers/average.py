@@ -60,7 +60,7 @@ class Average(SavedTensors):
         weight = 1 - (1 - self.rate) ** int(self.steps)
         alpha, device = torch.empty_like(self.alpha), self.alpha.device
         lengths, remaining = self.blocks.lengths().to(device), self._remaining(self.seen)
-        for k, stop in self.blocks.runs(CHUNK_ENTRIES // self.alpha.shape[1]):
+        for k, stop in self.blocks.runs(CHUNK_ENTRIES // 2 // self.alpha.shape[1]):  # three temporary tensors each
             rows = self.blocks.between(k, stop)
             rows = rows if isinstance(rows, slice) else rows.to(device).long()
             share = remaining[k:stop].repeat_interleave(lengths[k:stop])[:, None]

@@ -89,7 +89,7 @@ def identity(state: State, problem: Problem, settings: Settings) -> dict[str, An
 def fingerprint(values: Rows) -> float:
     """Return a number that differs between different rows: a sum in which every row has its own factor."""
     total = 0.0
-    for at in chunks(*values.shape):
+    for at in chunks(len(values), 2 * values.shape[1]):
         rows = values[at].double()
         factors = torch.arange(at.start + 1, at.stop + 1, device=rows.device, dtype=rows.dtype).cos()
         total += float(factors @ rows.sum(1))

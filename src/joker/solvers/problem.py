@@ -28,7 +28,7 @@ class Problem:
     def __post_init__(self) -> None:
         if self.loss.frame.task != "classification":
             return
-        for rows in chunks(*self.targets.y.shape):
+        for rows in chunks(len(self.targets.y), 2 * self.targets.y.shape[1]):
             y = self.targets.y[rows]
             wrong = y.abs() != 1
             if bool(wrong.any()):
@@ -44,7 +44,7 @@ class Problem:
 
     def clamp_(self, alpha: Tensor) -> Tensor:  # (n, t)
         """Move α into the box of the loss, in place, one chunk of rows at a time."""
-        for rows in chunks(*alpha.shape):
+        for rows in chunks(len(alpha), 2 * alpha.shape[1]):  # a clamp holds several copies of a chunk
             y, loss = self.take(rows)
             alpha[rows] = loss.clamp(y, alpha[rows])
         return alpha
