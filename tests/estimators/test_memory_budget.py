@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import joker
 from joker.errors import BudgetTooSmall
+from joker.planning import estimator_plan
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -244,6 +246,20 @@ def test_predictions_do_not_depend_on_the_budget() -> None:
         assert np.array_equal(tight[0], roomy[0])
         for one, other in zip(tight[1:], roomy[1:], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_dense_batches_share_a_plan_and_sparse_rows_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sparse rows of one shape may differ in their entries, and so in the memory that they take."""
+    X, y = rows(600)
+    model, plans = joker.KernelRidge(n_features=20, max_epochs=1, random_state=0).fit(X, y), []
+    plan = estimator_plan.plan_predict
+    monkeypatch.setattr(estimator_plan, "plan_predict", lambda *how: plans.append(plan(*how)) or plans[-1])
+    for start in range(0, 600, 200):
+        model.predict(X[start : start + 200])
+    assert len(plans) == 1
+    for density in (0.01, 0.5):
+        model.predict(sp.random(200, 6, density, format="csr", dtype="float32", random_state=0))
+    assert plans[1].total < plans[2].total
 
 
 @pytest.mark.gpu

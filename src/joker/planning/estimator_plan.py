@@ -84,10 +84,11 @@ def plan_estimator_predict(
 ) -> Plan:
     """Return the plan of a prediction whose result for one row is like ``result``.
 
-    Batches of the same size and layout share one plan.
+    Dense batches of the same size and layout share one plan.
     """
-    layout = x.flags.c_contiguous if isinstance(x, np.ndarray) else id(x)  # only arrays come in batches
-    key = (x.shape, x.dtype, layout, result.shape, result.dtype, copied, budget, scratch, scaling is None)
+    if not isinstance(x, np.ndarray):  # the plan of sparse rows depends on their entries
+        return plan_predict(_predict_memory(machine, x, result, copied, scaling, budget), budget, scratch)
+    key = (x.shape, x.dtype, x.flags.c_contiguous, result.shape, result.dtype, copied, budget, scratch, scaling is None)
     last = _LAST_PLANS.get(machine)
     if last is None or last[0] != key:
         memory = _predict_memory(machine, x, result, copied, scaling, budget)
