@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from joker import kernels
@@ -27,7 +27,7 @@ from joker.data.array_rows import (
     input_statistics,
     rows_of,
 )
-from joker.errors import InvalidData, InvalidParameter
+from joker.errors import InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.check_settings import check_settings
 from joker.estimators.html_repr import NotebookView
@@ -37,7 +37,7 @@ from joker.estimators.model_document import save
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
 from joker.estimators.store_inputs import check_stored, is_stored
-from joker.estimators.training_set import LabelledRows, Sample
+from joker.estimators.training_set import LabelledRows, Sample, check_pair
 from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
 from joker.kernels import Kernel
 from joker.losses import Loss
@@ -288,9 +288,19 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self.path_ = path
         return self
 
-    def _specify(self, sample: Sample, n_lams: int, device: torch.device, *rest: Any) -> tuple[FitSpec, Plan]:
+    def _specify(
+        self,
+        sample: Sample,
+        n_lams: int,
+        device: torch.device,
+        seed: int,
+        scaling: Scaling | None,
+        scored: bool,
+        callbacks: list[Callback],
+    ) -> tuple[FitSpec, Plan]:
         """Return the decisions of a fit within ``memory``, and the plan of what it holds."""
-        specs = resolve.fit_specs(self, sample.x, sample.y.shape[1], n_lams, device, *rest)
+        t = sample.y.shape[1]
+        specs = resolve.fit_specs(self, sample.x, t, n_lams, device, seed, scaling, scored, callbacks)
         return plan_estimator_fit(specs, sample, resolve.budget(self.memory), resolve.memory(self.memory, device))
 
     def _training(self, spec: FitSpec, sample: Sample, lams: list[float]) -> Training:
@@ -399,30 +409,3 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             f += self._offset
             result[tile] = decode(f)
         return result
-
-
-def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """Return the checked weights of n rows; None where there are none."""
-    if sample_weight is None:
-        return None
-    given = as_array(sample_weight)
-    w: NDArray[np.float64] = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-    if w.shape != (n,):
-        raise InvalidData(f"sample_weight must have shape ({n},), one weight for each row; got {w.shape}. Reshape it.")
-    if w.min() < 0:
-        raise InvalidData(f"sample_weight must be at least 0; found {w.min():g}. Use 0 to leave a row out.")
-    if not w.any():
-        raise InvalidData("sample_weight must not be zero for every row. Give at least one row a positive weight.")
-    return w
-
-
-def check_pair(eval_set: Any, targets_of: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """Return the rows and targets of ``eval_set``; a row store has both."""
-    alone = eval_set[0] if isinstance(eval_set, tuple | list) and len(eval_set) == 1 else eval_set
-    if isinstance(alone, Store):
-        return alone, targets_of(alone, None)
-    if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-        raise InvalidParameter(
-            f"eval_set must be a pair (X, y), or a row store; got {type(eval_set).__name__}. Use eval_set=(Xv, yv)."
-        )
-    return eval_set[0], targets_of(eval_set[0], eval_set[1])

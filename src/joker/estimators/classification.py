@@ -18,10 +18,10 @@ from joker import losses
 from joker.data import Labels, Store
 from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.estimators.base import KernelEstimator, check_weights
+from joker.estimators.base import KernelEstimator
 from joker.estimators.shared_docstring import documented
 from joker.estimators.store_inputs import classes_of
-from joker.estimators.training_set import LabelledRows, Sample
+from joker.estimators.training_set import LabelledRows, Sample, check_weights
 from joker.losses import Loss
 from joker.runtime import chunks
 

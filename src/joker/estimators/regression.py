@@ -15,10 +15,10 @@ from sklearn.metrics import d2_pinball_score
 from joker import losses
 from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators.base import KernelEstimator, check_weights
+from joker.estimators.base import KernelEstimator
 from joker.estimators.shared_docstring import documented
 from joker.estimators.store_inputs import numbers_of
-from joker.estimators.training_set import LabelledRows, Sample
+from joker.estimators.training_set import LabelledRows, Sample, check_weights
 from joker.losses import Loss
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_array
 
-from joker.data import Rows, StoreRows
-from joker.data.array_rows import RowSubset, pick
-from joker.errors import InvalidData
+from joker.data import Rows, Store, StoreRows
+from joker.data.array_rows import RowSubset, as_array, pick
+from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import chunks
 
 LabelledRows = tuple[Any, Any, Any]  # X, y and sample_weight as a user gives them; the weights may be None
@@ -81,3 +83,30 @@ class Sample:
                 weight += more
                 mean += (np.average(y.astype(np.float64), axis=0, weights=w) - mean) * (more / weight)
         return mean
+
+
+def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Return the checked weights of n rows; None where there are none."""
+    if sample_weight is None:
+        return None
+    given = as_array(sample_weight)
+    w: NDArray[np.float64] = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if w.shape != (n,):
+        raise InvalidData(f"sample_weight must have shape ({n},), one weight for each row; got {w.shape}. Reshape it.")
+    if w.min() < 0:
+        raise InvalidData(f"sample_weight must be at least 0; found {w.min():g}. Use 0 to leave a row out.")
+    if not w.any():
+        raise InvalidData("sample_weight must not be zero for every row. Give at least one row a positive weight.")
+    return w
+
+
+def check_pair(eval_set: Any, targets_of: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """Return the rows and targets of ``eval_set``; a row store has both."""
+    alone = eval_set[0] if isinstance(eval_set, tuple | list) and len(eval_set) == 1 else eval_set
+    if isinstance(alone, Store):
+        return alone, targets_of(alone, None)
+    if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+        raise InvalidParameter(
+            f"eval_set must be a pair (X, y), or a row store; got {type(eval_set).__name__}. Use eval_set=(Xv, yv)."
+        )
+    return eval_set[0], targets_of(eval_set[0], eval_set[1])

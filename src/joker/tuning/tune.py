@@ -21,9 +21,10 @@ from joker.data import Store, StoreRows
 from joker.data.array_rows import INPUT_DTYPES, as_array, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
-from joker.estimators.base import KernelEstimator, check_weights
+from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier
 from joker.estimators.regression import KernelRidge
+from joker.estimators.training_set import check_weights
 from joker.kernels import Kernel, get
 from joker.tuning.halving import Search, stage_rows
 from joker.tuning.input_importance import powers_to_try
