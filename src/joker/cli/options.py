@@ -193,9 +193,15 @@ class SolverOptions:
     block_size: Annotated[str, solver_option(metavar="N", help="The number of rows in a block, or 'auto'.")] = (
         parse.AUTO
     )
-    max_epochs: Annotated[float, solver_option(help="The maximum number of passes over the rows.")] = 5
+    max_epochs: Annotated[
+        str, solver_option(metavar="N", help="The maximum number of passes over the rows, or 'auto'.")
+    ] = parse.AUTO
     tol: Annotated[float, solver_option(help="The relative duality gap at which to stop.")] = 1e-3
     max_time: Annotated[float, solver_option(metavar="SECONDS", help="The maximum time of the fit.")] = math.inf
+    method: Annotated[
+        str,
+        solver_option(metavar="NAME", help="auto, random_blocks, greedy_blocks or conjugate_gradients."),
+    ] = parse.AUTO
     averaging: Annotated[bool, solver_option("--averaging/--no-averaging", help="Average the iterates.")] = True
     momentum: Annotated[bool, solver_option("--momentum/--no-momentum", help="Accelerate the steps.")] = False
     early_stopping: Annotated[
@@ -208,7 +214,11 @@ class SolverOptions:
     @property
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments of an estimator."""
-        return {**vars(self), "block_size": parse.whole(self.block_size, "--block-size", parse.AUTO)}
+        return {
+            **vars(self),
+            "block_size": parse.whole(self.block_size, "--block-size", parse.AUTO),
+            "max_epochs": parse.number_or_word(self.max_epochs, "--max-epochs"),
+        }
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from joker.estimators.input_bandwidths import divided_by
 from joker.estimators.scoring import mean_loss_at_zero, score_path
 from joker.estimators.training_set import LabelledRows
 from joker.kernels import Kernel
+from joker.solvers.settings import AUTO
 from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, Trial
 from joker.tuning.input_importance import InputImportance, max_importance_rows, measure_importance
 from joker.tuning.splits import Split, make_splits
@@ -208,7 +209,7 @@ class TrialRunner:
         )
 
     def _block_size(self, n: int) -> int:
-        room = resolve.block_size(resolve.AUTO, n, cast_row_bytes(self.x), self._memory)
+        room = resolve.block_size(AUTO, n, cast_row_bytes(self.x), self._memory)
         return max(1, min(TRIAL_BLOCK_ROWS, n // MIN_TRIAL_BLOCKS, room))
 
     def _labelled(self, rows: NDArray[np.intp]) -> LabelledRows:
@@ -288,4 +289,4 @@ def _at_most(limit: int, given: Any) -> Any:
     """The limit where ``given`` is "auto" or larger; else ``given``, which may be invalid and is checked by the fit."""
     if isinstance(given, Real):
         return min(given, limit)
-    return limit if given == resolve.AUTO else given
+    return limit if given == AUTO else given
