@@ -211,14 +211,15 @@ class Loss(ABC):
         new = torch.where(low.isfinite() & high.isfinite(), 0.5 * (low + high), start)
         before, decrease = self.psi(y, a), torch.zeros_like(new)
         for _ in range(NEWTON_STEPS):
-            slope = f + k * (new - a) + self.psi_slope(y, new) + self.kink * new.sign()
+            s = new - a
+            decrease = torch.maximum(decrease, before - self.psi(y, new) - s * (f + 0.5 * k * s))
+            slope = f + k * s + self.psi_slope(y, new) + self.kink * new.sign()
             low, high = torch.where(slope < 0, new, low), torch.where(slope > 0, new, high)
             step = new - slope / (k + self.psi_curvature(y, new)).clamp(min=torch.finfo(f.dtype).tiny)
             middle = torch.where(low.isfinite() & high.isfinite(), 0.5 * (low + high), 2 * new)
             new = torch.where((step > low) & (step < high), step, middle)
-            s = new - a
-            decrease = torch.maximum(decrease, before - self.psi(y, new) - s * (f + 0.5 * k * s))
-        return decrease
+        s = new - a
+        return torch.maximum(decrease, before - self.psi(y, new) - s * (f + 0.5 * k * s))
 
     def box(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the ends of the interval of the dual variable, each with the shape of ``y``."""
