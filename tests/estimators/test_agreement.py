@@ -20,6 +20,7 @@ SIGMA = 1.5
 GAMMA = 1 / (2 * SIGMA**2)  # exp(−γ‖r‖²) is exp(−‖r‖²/2σ²)
 LAM = 0.2
 TIGHT = {"tol": 1e-12, "lam": LAM}
+IN_UNITS_OF_Y = {"scale_target": False}  # λ, δ and ε as scikit-learn has them
 LINEAR = {"kernel": "linear", "fit_intercept": False, **TIGHT}
 
 
@@ -51,7 +52,9 @@ def test_svr(regression: tuple[Array, Array]) -> None:
     """λ is 1/C. SVR's intercept is not penalised: taken as known, what remains is our problem without one."""
     X, y = regression
     theirs = SVR(C=1 / LAM, gamma=GAMMA, epsilon=0.2, tol=1e-6).fit(X, y)
-    ours = joker.KernelSVR(bandwidth=SIGMA, epsilon=0.2, fit_intercept=False, **TIGHT).fit(X, y - theirs.intercept_)
+    ours = joker.KernelSVR(bandwidth=SIGMA, epsilon=0.2, fit_intercept=False, **TIGHT, **IN_UNITS_OF_Y).fit(
+        X, y - theirs.intercept_
+    )
     assert_allclose(ours.predict(X) + theirs.intercept_, theirs.predict(X), atol=1e-3)
     assert_allclose(ours.dual_coef_[theirs.support_], theirs.dual_coef_[0], atol=1e-2)
 
@@ -69,7 +72,7 @@ def test_linear_svr(regression: tuple[Array, Array]) -> None:
     """λ is 1/C."""
     X, y = regression
     theirs = LinearSVR(C=1 / LAM, epsilon=0.2, fit_intercept=False, tol=1e-8, max_iter=10**6).fit(X, y)
-    ours = joker.KernelSVR(epsilon=0.2, **LINEAR).fit(X, y)
+    ours = joker.KernelSVR(epsilon=0.2, **LINEAR, **IN_UNITS_OF_Y).fit(X, y)
     assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
 
 
@@ -111,7 +114,7 @@ def test_huber_regressor(regression: tuple[Array, Array]) -> None:
     y[::7] += 10
     theirs = HuberRegressor(epsilon=1.35, alpha=0.1, fit_intercept=False, tol=1e-8, max_iter=10**4).fit(X, y)
     s = theirs.scale_
-    ours = joker.KernelHuber(**LINEAR | {"delta": 1.35 * s, "lam": 0.1 * s}).fit(X, y)
+    ours = joker.KernelHuber(**LINEAR | {"delta": 1.35 * s, "lam": 0.1 * s} | IN_UNITS_OF_Y).fit(X, y)
     assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
 
 

@@ -35,7 +35,7 @@ def test_the_best_on_the_held_out_rows_is_kept(data) -> None:
     """The scores equal the losses of the predictions, and the best λ is inside the path."""
     X, Xv, y, yv = data
     model = joker.KernelRidge(lam=LAMS).fit(X, y, eval_set=(Xv, yv))
-    by_hand = [-np.mean((yv - f) ** 2) / 2 for f in model.path_.predict(Xv)]
+    by_hand = [-np.mean(((yv - f) / model.target_scale_) ** 2) / 2 for f in model.path_.predict(Xv)]
     assert_allclose(model.path_.scores, by_hand)
     assert model.lam_ == LAMS[np.argmax(by_hand)] == model.path_.lam[model.path_.best]
     assert min(LAMS) < model.lam_ < max(LAMS)
@@ -112,7 +112,7 @@ def test_outputs_share_one_penalty(data) -> None:
 def test_one_penalty_with_an_eval_set_has_its_score(data) -> None:
     X, Xv, y, yv = data
     model = joker.KernelRidge(lam=0.5).fit(X, y, eval_set=(Xv, yv))
-    assert_allclose(model.path_.scores, [-np.mean((yv - model.predict(Xv)) ** 2) / 2])
+    assert_allclose(model.path_.scores, [-np.mean(((yv - model.predict(Xv)) / model.target_scale_) ** 2) / 2])
     assert not hasattr(model.fit(X, y), "path_")
 
 

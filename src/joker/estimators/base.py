@@ -88,7 +88,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(self._machine, ExactMachine):
             raise AttributeError("dual_coef_ exists with the kernel itself (n_features=None) only; see coef_.")
-        return self._shaped(self._machine.alpha.cpu().numpy())
+        return self._shaped(self._in_units_of_y(self._machine.alpha))
 
     @property
     def coef_(self) -> NDArray[Any]:
@@ -97,7 +97,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         if not isinstance(self._machine, FeatureMachine):
             raise AttributeError("coef_ exists with features (n_features an int) only; see dual_coef_.")
         theta = self._machine.theta[:-1] if self._constant else self._machine.theta
-        return self._shaped(theta.cpu().numpy()).T
+        return self._shaped(self._in_units_of_y(theta)).T
 
     def save(self, path: str | os.PathLike[str], *, store_features: bool = False) -> None:
         """Write the fitted estimator to one file, which `joker.load` reads.
@@ -196,6 +196,15 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Return what is subtracted from the targets before the fit and added to the predictions after it."""
         return np.zeros(sample.y.shape[1])
 
+    def _unit(self, sample: Sample) -> NDArray[np.float64]:  # (t,)
+        """Return what centred targets are divided by before the fit and predictions are multiplied by after it."""
+        return np.ones(sample.y.shape[1])
+
+    def _in_units_of_y(self, weights: Tensor) -> NDArray[Any]:  # (k, t)
+        """Return α or θ for the targets as the user passed them."""
+        scaled: NDArray[Any] = (weights * torch.from_numpy(self._target_scale).to(weights)).cpu().numpy()
+        return scaled
+
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         """Return checked rows, targets and weights as a fitted estimator encodes and weights them."""
         raise NotImplementedError
@@ -234,13 +243,14 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
         self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
+        self._target_scale = self._unit(sample)
         self._measure(sample)
         keeps_path = held is not None or np.ndim(self.lam) > 0
         spec, self.plan_ = self._specify(sample, len(lams), place, seed, self._scaling, keeps_path, callbacks)
         training = self._training(spec, sample, lams)
         if not hasattr(self, "bandwidth_"):
             self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
-        hashes = ProblemHashes.of(sample, lams, training) if self.warm_start else None
+        hashes = ProblemHashes.of(sample, lams, self._target_scale, training) if self.warm_start else None
         if before and hashes:
             before.continue_in(training, hashes)
         judge = None if held is None else HeldOutScorer(self, held, lams, scorer)
@@ -337,7 +347,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         else:
             columns = torch.empty(y.shape, dtype=like.dtype)
             for rows in chunks(*y.shape):
-                columns[rows] = torch.from_numpy(y[rows] - self._offset)
+                columns[rows] = torch.from_numpy((y[rows] - self._offset) / self._target_scale)
             columns = columns.to(like.device)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
@@ -355,7 +365,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self._machine = machine.columns(i * t, (i + 1) * t)
         self.lam_ = lams[i]
         constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
-        self.intercept_ = self._shaped((constant + self._offset)[None])[0]
+        self.intercept_ = self._shaped((constant * self._target_scale + self._offset)[None])[0]
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
@@ -406,6 +416,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
         for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
             f = part.cpu().numpy()
+            f *= self._target_scale
             f += self._offset
             result[tile] = decode(f)
         return result

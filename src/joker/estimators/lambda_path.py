@@ -18,8 +18,8 @@ class Path:
     lam : ndarray of shape (L,)
         The values of λ, in the order given.
     scores : ndarray of shape (L,)
-        The scores on the held-out rows; higher is better. They are minus the mean loss, unless ``early_stopping`` names
-        a scorer, and NaN without held-out rows.
+        The scores on the held-out rows; higher is better. They are minus the mean loss (of the scaled targets, for a
+        regressor), unless ``early_stopping`` names a scorer, and NaN without held-out rows.
     models : tuple of L estimators
         A fitted estimator for each λ.
     """

@@ -11,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
+from sklearn.utils.validation import check_is_fitted
 
 from joker import losses
 from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
+from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.shared_docstring import documented
 from joker.estimators.store_inputs import numbers_of
@@ -25,6 +27,8 @@ from joker.losses import Loss
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaseRegressor(RegressorMixin, KernelEstimator):
     """The fit and the predictions of every regressor."""
+
+    scale_target: bool = True
 
     _task, _other_estimator, _targets_of = "regression", "KernelClassifier", staticmethod(numbers_of)
 
@@ -73,6 +77,23 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         # The intercept is penalised. Targets with mean 0 need only a small one.
         return sample.mean() if self._constant else super()._centre(sample)
 
+    def _unit(self, sample: Sample) -> NDArray[np.float64]:
+        if not resolve.flag("scale_target", self.scale_target):
+            return super()._unit(sample)
+        spread = sample.spread(self._offset)
+        return np.where(spread > 0, spread, 1.0)
+
+    @property
+    def target_scale_(self) -> NDArray[Any]:
+        """What each target is divided by before the fit: its deviation, or 1 with ``scale_target=False``."""
+        check_is_fitted(self)
+        scale: NDArray[Any] = self._shaped(self._target_scale[None])[0]
+        return scale
+
+    def check_settings(self, n_inputs: int | None = None) -> None:
+        super().check_settings(n_inputs)
+        resolve.flag("scale_target", self.scale_target)
+
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
         return columns[:, 0] if self._ravel else columns
 
@@ -99,11 +120,13 @@ class KernelRegressor(BaseRegressor):
     delta, epsilon, p, quantile : float, optional
         The parameter of the loss, if it is not the default:
         ``delta`` of huber, ``epsilon`` of the ε-insensitive ones, ``p`` of lp, ``quantile`` of quantile.
+        ``delta`` and ``epsilon`` are in units of the scaled targets; in units of y with ``scale_target=False``.
+    %(scale_target)s
     %(shared)s
 
     Notes
     -----
-    λ is ``alpha`` of scikit-learn's KernelRidge and ``1/C`` of its SVR.
+    λ is ``alpha`` of scikit-learn's KernelRidge; with ``scale_target=False`` it is ``1/C`` of its SVR.
 
     Examples
     --------
@@ -135,6 +158,7 @@ class KernelRidge(BaseRegressor):
 
     Parameters
     ----------
+    %(scale_target)s
     %(shared)s
 
     Notes
@@ -166,13 +190,15 @@ class KernelHuber(BaseRegressor):
     Parameters
     ----------
     delta : float
-        The residual δ at which the loss becomes linear, in units of y.
+        The residual δ at which the loss becomes linear, in units of the scaled targets; in units of y with
+        ``scale_target=False``.
+    %(scale_target)s
     %(shared)s
 
     Notes
     -----
     scikit-learn's HuberRegressor estimates a scale s of the residuals. For that s it is this
-    machine with the linear kernel, ``delta = epsilon · s`` and ``lam = alpha · s``.
+    machine with the linear kernel, ``scale_target=False``, ``delta = epsilon · s`` and ``lam = alpha · s``.
 
     Examples
     --------
@@ -202,12 +228,15 @@ class KernelSVR(BaseRegressor):
     Parameters
     ----------
     epsilon : float
-        The half-width ε of the tube inside which a residual costs nothing.
+        The half-width ε of the tube inside which a residual costs nothing, in units of the scaled targets; in units
+        of y with ``scale_target=False``.
+    %(scale_target)s
     %(shared)s
 
     Notes
     -----
-    λ is ``1/C`` of scikit-learn's SVR and LinearSVR. SVR does not penalise its intercept.
+    With ``scale_target=False``, λ is ``1/C`` of scikit-learn's SVR and LinearSVR; else it is ``target_scale_ / C``.
+    SVR does not penalise its intercept.
 
     Examples
     --------
@@ -237,6 +266,7 @@ class KernelLp(BaseRegressor):
     ----------
     p : float
         The power, greater than 1.
+    %(scale_target)s
     %(shared)s
 
     Notes
@@ -272,6 +302,7 @@ class KernelQuantile(BaseRegressor):
     ----------
     quantile : float or sequence of float
         The levels τ, between 0 and 1. A sequence needs y of one column, and gives one column a level.
+    %(scale_target)s
     %(shared)s
 
     Notes

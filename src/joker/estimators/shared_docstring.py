@@ -120,12 +120,21 @@ feature_names_in_ : ndarray of str
     The names of the inputs, if X has any.
 """
 
+SCALE_TARGET_DOCSTRING = """
+scale_target : bool
+    Whether to divide the targets by their weighted standard deviation on the training rows before the fit, each output
+    by its own; without an intercept, by their root mean square. Predictions are in units of y. The loss, λ, the scores
+    of ``path_`` and ``history_`` are those of the scaled targets. The squared loss gives the same predictions with and
+    without scaling.
+"""
+
 Documented = TypeVar("Documented", bound=type)
 
 
 def documented(cls: Documented) -> Documented:
-    """Insert the shared text into the docstring of a class at ``%(shared)s``, and the default of each parameter."""
+    """Insert the shared texts into the docstring of a class, and the default of each parameter."""
     text = cleandoc(cls.__doc__ or "").replace("%(shared)s", SHARED_DOCSTRING.strip())
+    text = text.replace("%(scale_target)s", SCALE_TARGET_DOCSTRING.strip())
     for field in fields(cls):
         text = re.sub(rf"^{field.name} : .*", rf"\g<0>, default={field.default!r}", text, count=1, flags=re.MULTILINE)
     cls.__doc__ = text

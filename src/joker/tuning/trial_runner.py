@@ -278,6 +278,8 @@ def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float
         counted = y if w is None else y[w > 0]
         targets = torch.tensor(counted.reshape(len(counted), -1), dtype=torch.float64)
         targets = targets - targets.mean(dim=0)
+        if model.get_params()["scale_target"]:
+            targets = targets / targets.square().mean(dim=0).sqrt().where(targets.any(dim=0), 1.0)
     weight = 1.0 if w is None else float(w[w > 0].mean())
     square = float(targets.square().mean()) / 2
     unit = weight * mean_loss_at_zero(model, targets) / square if square > 0 else 0.0
