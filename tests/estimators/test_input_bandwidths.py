@@ -56,7 +56,7 @@ def test_it_is_the_model_of_divided_rows(
     X, y = data[0] * [1, 10, 0.1] + 3, data[1]
     mean, deviation = (X.mean(0), X.std(0)) if standardize else (0.0, 1.0)
     model = ridge(WIDTHS, kernel=kernel, standardize=standardize, **settings).fit(X, y)
-    twin = ridge(1.0, kernel=kernel, **settings).fit((X - mean) / deviation / WIDTHS, y)
+    twin = ridge(1.0, kernel=kernel, standardize=False, **settings).fit((X - mean) / deviation / WIDTHS, y)
     assert_allclose(model.predict(X[:50]), twin.predict(((X - mean) / deviation / WIDTHS)[:50]), atol=1e-4)
     if standardize:
         assert_allclose(model.scale_, deviation)  # the figures of the data, whatever the bandwidths are

@@ -220,7 +220,7 @@ def test_the_settings_of_an_estimator_are_kept(rng: np.random.Generator) -> None
     result = joker.tune(X, y, estimator=given, scoring=watch, **{**QUICK, "bandwidths": ["median", 0.3]})
     assert set(features) == {40}
     assert result.estimator.coef_.shape == (2, 40)
-    changed = {"kernel", "bandwidth", "lam", "random_state"}
+    changed = {"kernel", "bandwidth", "lam", "random_state", "standardize"}
     for name, value in given.get_params().items():
         assert name in changed or result.estimator.get_params()[name] == value
     assert given.lam == 1.0

@@ -38,7 +38,7 @@ def estimator(options: ModelOptions, task: str, classes: Any, **settings: Any) -
     parameters = {name: getattr(options, name) for name in LOSS_PARAMETERS if getattr(options, name) is not None}
     common = {
         **settings,
-        "standardize": options.standardize,
+        "standardize": parse.AUTO if options.standardize is None else options.standardize,
         "fit_intercept": options.intercept,
         "n_features": parse.features(options.m),
         "features": options.features,

@@ -136,12 +136,13 @@ class ModelOptions:
         str | None, model_option(metavar="WEIGHTS", help="'balanced', or the weights of classes: ham=1,spam=5.")
     ] = None
     standardize: Annotated[
-        bool,
+        bool | None,
         model_option(
             "--standardize/--no-standardize",
-            help="Whether to scale inputs by the mean and deviation of the training rows.",
+            help="Whether to scale inputs by the mean and deviation of the training rows; by default, unless they are "
+            "on one scale.",
         ),
-    ] = True
+    ] = None
     intercept: Annotated[bool, model_option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True
     m: Annotated[
         str,

@@ -65,7 +65,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     averaging: bool = True
     momentum: bool = False
     fit_intercept: bool = True
-    standardize: bool = False
+    standardize: bool | str = "auto"
     early_stopping: bool | str | Scorer = False
     validation_fraction: float = 0.1
     warm_start: bool = False
@@ -336,7 +336,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
         if bandwidths is not None:
             self.bandwidth_ = bandwidths
-        if resolve.flag("standardize", self.standardize):
+        if resolve.standardizes(self.standardize, self.bandwidth, sample.x, sample.w):
             statistics = input_statistics(sample.x, sample.w)
             self.mean_, self.scale_ = statistics.mean.numpy(), statistics.deviation.numpy()
 
@@ -382,7 +382,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         targets, label_bytes = self._blank_targets(X.y if y is None and isinstance(X, Store) else y, device)
         sample = Sample.blank(x, targets, share, copied_bytes(X, x), label_bytes)
         bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), x.shape[1])
-        ones = np.ones(x.shape[1]) if resolve.flag("standardize", self.standardize) else None
+        ones = np.ones(x.shape[1]) if resolve.standardizes(self.standardize, self.bandwidth, x, None) else None
         scaling = scaling_by(ones, ones, bandwidths)
         return self._specify(sample, len(lams), device, 0, scaling, scored, callbacks)[1]
 

@@ -17,7 +17,7 @@ from joker.kernels.bandwidth import check_rule
 from joker.runtime import parse_device
 from joker.solvers import Settings
 
-SWITCHES = ("fit_intercept", "standardize", "warm_start")
+SWITCHES = ("fit_intercept", "warm_start")
 
 
 def check_settings(model: Any, n_inputs: int | None) -> None:
@@ -37,6 +37,7 @@ def check_settings(model: Any, n_inputs: int | None) -> None:
     )
     for name in SWITCHES:
         resolve.flag(name, getattr(model, name))
+    resolve.check_standardize(model.standardize)
     scorer_of(model.early_stopping)
     resolve.fraction(model.validation_fraction)
     resolve.callbacks(model.callbacks, model.verbose, model.early_stopping)

@@ -263,7 +263,9 @@ def make_trial_runner(
         )
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
     splits, unit = make_splits(weighted_rows, codes, random), unit_of_penalty(model, y, w)
-    scaling = input_statistics(x, w) if resolve.flag("standardize", model.standardize) else None
+    model.set_params(standardize=resolve.standardizes(model.standardize, resolve.AUTO, x, w))
+    short.set_params(standardize=model.standardize)
+    scaling = input_statistics(x, w) if model.standardize else None
     return TrialRunner(short, scorer, x, y, w, splits, unit, scaling, report, out_of_time)
 
 
