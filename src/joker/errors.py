@@ -61,6 +61,10 @@ class MissingPackage(JokerError, ImportError):
     """An optional package is needed, but it is not installed."""
 
 
+class GuessedTask(JokerError, UserWarning):
+    """Whole numbers were taken as classes, or as targets of a regression, and the other reading is possible."""
+
+
 class CaptureFailed(JokerError, UserWarning):
     """A CUDA graph could not be captured; the solver continues without it."""
 

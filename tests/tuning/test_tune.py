@@ -369,7 +369,7 @@ def test_an_interrupt_ends_the_search(rng: np.random.Generator) -> None:
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = X[:, 0] - X[:, 1]
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"estimator": joker.KernelRidge}, InvalidParameter, "estimator must be an estimator of joker"),
+    ({"estimator": joker.KernelRidge}, InvalidParameter, r"got the class KernelRidge. Use estimator=KernelRidge\(\)"),
     ({"estimator": "ridge"}, InvalidParameter, "got 'ridge'"),
     ({"estimator": joker.KernelRidge(), "task": "classification"}, InvalidParameter, "task must be that of the est"),
     ({"task": "clasification"}, UnknownName, "Did you mean 'classification'"),

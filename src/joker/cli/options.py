@@ -116,7 +116,7 @@ class ModelOptions:
     """The task, the loss, and the features."""
 
     task: Annotated[
-        Task | None, model_option(help="The kind of the target; --loss or a target of text implies it.")
+        Task | None, model_option(help="The kind of the target; --loss implies it, or it is guessed from the target.")
     ] = None
     loss: Annotated[
         str | None,

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils import assert_all_finite, check_consistent_length
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
-from joker.data import Store, StoreRows
+from joker.data import Store, StoreRows, TaskGuess, guess_task
 from joker.data.array_rows import INPUT_DTYPES, as_array, device_of
-from joker.errors import InvalidData, InvalidParameter, UnknownName
+from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier
@@ -33,7 +32,6 @@ from joker.tuning.trial_runner import MIN_TUNING_ROWS, TrialRunner, make_trial_r
 
 DEFAULT_KERNELS = ("gaussian", "matern12", "laplacian")  # for smooth targets, rough ones, and rough in single inputs
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
-MAX_CLASSES = 100  # numeric targets with more distinct values are regression targets
 
 
 def tune(
@@ -82,8 +80,10 @@ def tune(
         An estimator whose other settings are kept; kernel, bandwidth and λ are replaced by the chosen ones. The default
         is ``KernelClassifier()``, with the squared hinge loss, or ``KernelRidge()``.
     task : {"classification", "regression"}, optional
-        The default is classification for text, truth values and whole numbers with at most 100 distinct values, and
-        regression for other numbers and for several columns.
+        The default is the guess of :func:`joker.data.guess_task`: classification for text, truth values and whole
+        numbers with at most 20 distinct values; regression for other numbers and for several columns. Integers that
+        number classes from 0 or 1 may have 100 distinct values. The result says what was guessed, and a warning does
+        if another reading is likely.
     kernels : kernel or sequence of kernels, optional
         Names or :class:`joker.kernels.Kernel` objects to try. The default is the Gaussian, the Matérn kernel of order ½
         and the Laplacian, without those that do not have the ``features`` of the estimator. If n_features="auto" uses
@@ -141,8 +141,11 @@ def tune(
     """
     started = time.perf_counter()
     out_of_time = _deadline(max_time, started)
+    if task is not None and task not in TASKS:
+        raise UnknownName.among("task", task, TASKS)
     x, targets, task = _data(X, as_array(y), task, estimator)
-    model = _estimator(estimator, task, targets)
+    guessed = _guess(targets) if estimator is None and task is None else None
+    model = _estimator(estimator, guessed.task if guessed else task)
     labels = _labels(targets, is_classifier(model))
     check_consistent_length(x, labels)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
@@ -170,7 +173,9 @@ def tune(
     winner = table[search.trials.index(best)]
     model.set_params(kernel=winner["kernel"], bandwidth=runner.bandwidth(best.candidate), lam=winner["lam"])
     model.fit(X, y, sample_weight=sample_weight)
-    return Tuned(model, table, winner, search_seconds, time.perf_counter() - started - search_seconds)
+    fit_seconds = time.perf_counter() - started - search_seconds
+    actual = "classification" if is_classifier(model) else "regression"
+    return Tuned(model, table, winner, search_seconds, fit_seconds, actual, guessed.reason if guessed else None)
 
 
 def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str | None]:
@@ -184,12 +189,14 @@ def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str |
     return x, y, task
 
 
-def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> KernelEstimator:
+def _estimator(given: Any, task: str | None) -> KernelEstimator:
     """An unfitted copy of the given estimator, or the default one for the task."""
-    if task is not None and task not in TASKS:
-        raise UnknownName.among("task", task, TASKS)
     if given is None:
-        return TASKS[task or _task_of(np.asarray(y))]()
+        return TASKS[str(task)]()
+    if isinstance(given, type) and issubclass(given, KernelEstimator):
+        raise InvalidParameter(
+            f"estimator must be an instance; got the class {given.__name__}. Use estimator={given.__name__}()."
+        )
     if not isinstance(given, KernelEstimator):
         raise InvalidParameter(
             f"estimator must be an estimator of joker, such as KernelRidge(); got {given!r}. "
@@ -201,19 +208,13 @@ def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> Kerne
     return clone(given)  # type: ignore[no-any-return]
 
 
-def _task_of(y: NDArray[Any]) -> str:
-    """Classification for text, truth values and few whole numbers in one column; regression for other numbers."""
-    assert_all_finite(y, input_name="y")
-    if y.dtype.kind in "iuf" and (np.squeeze(y).ndim > 1 or len(np.unique(y)) > MAX_CLASSES):
-        return "regression"
-    kind = type_of_target(y, input_name="y")
-    if kind.startswith("continuous"):
-        return "regression"
-    if kind in ("binary", "multiclass"):
-        return "classification"
-    raise InvalidData(
-        f"y must be numbers, or one column of classes; got targets of the kind {kind!r}. Give one column at a time."
-    )
+def _guess(y: Any) -> TaskGuess:
+    """The task that the targets mean; it is said if another reading is likely."""
+    targets = np.asarray(y)
+    assert_all_finite(targets, input_name="y")
+    guessed = guess_task(targets)
+    guessed.say()
+    return guessed
 
 
 def _labels(y: Any, classes: bool) -> NDArray[Any]:
