@@ -34,6 +34,9 @@ class Tuned:
         The task of the estimator.
     task_reason : str or None
         What was found in y if the task was guessed from it; else None.
+    criterion : {"loss", "ranking", "scoring"}
+        What decided between trials: the loss; the area under the ROC curve, because a class is rare (it is the
+        ``score`` in the table); or the ``scoring`` that was given.
     """
 
     estimator: Any
@@ -43,6 +46,7 @@ class Tuned:
     fit_seconds: float
     task: str
     task_reason: str | None = None
+    criterion: str = "loss"
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.estimator, self.table))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -27,6 +28,7 @@ from joker.estimators.training_set import check_weights
 from joker.kernels import Kernel, get
 from joker.tuning.halving import Search, stage_rows
 from joker.tuning.input_importance import powers_to_try
+from joker.tuning.rare_class import ranking_score
 from joker.tuning.result import Tuned
 from joker.tuning.trial_runner import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
 
@@ -67,7 +69,13 @@ def tune(
     Candidates are compared by the mean loss on rows that no trial is trained on: a fifth of the rows, at most 5,000, of
     which the first stage uses 512. With fewer than 2,000 rows the loss is averaged over three folds, with fewer than
     500 over five. With at least 10,000 rows, the final λ of a classifier without class weights is the one with the
-    best accuracy. The winner is fitted on all rows.
+    best accuracy. The winner is fitted on all rows. Unless ``kernels``, ``bandwidths`` or ``lam`` are given, the last
+    stage also tries the estimator as it is, so that the winner is at least as good on the held-out rows.
+
+    Held-out rows have the same share of every class as all rows. If more than 95% of the rows are of one class, the
+    others are rare. Then the area under the ROC curve decides instead of the loss and the accuracy, every stage has
+    all rows of the rare classes (at most 256 of each), and the scores are averaged over three folds if fewer than 50
+    rows of a class would be held out.
 
     Parameters
     ----------
@@ -155,19 +163,24 @@ def tune(
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
     device = device_of(X, model.device)
     runner = make_trial_runner(model, _scorer(model, scoring), x, labels, w, device, callback, out_of_time)
+    ranking = scoring is None and runner.rare
+    if ranking:
+        runner = replace(runner, scorer=ranking_score)
     penalties = _penalties(lam, model)
     to_try = _kernels(kernels, model, runner)
     powers = _powers(relevance, to_try, runner, bandwidths is None)
     families = [runner.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in to_try]
     search = Search(
         runner.run,
-        by_score=scoring is not None,
+        by_score=ranking or scoring is not None,
         final_lam_by_score=runner.accuracy_decides,
         stop_when_stable=rows is None and all(runner.n_features(kernel) is None for kernel in to_try),
         out_of_time=out_of_time,
         reweight=runner.reweight,
     )
-    best = search.best(families, _stage_rows(rows, len(runner.splits[0].train)))
+    free = kernels is None and bandwidths is None and lam is None
+    default = runner.default(model, families) if free else None
+    best = search.best(families, _stage_rows(rows, len(runner.splits[0].train)), default)
     search_seconds = time.perf_counter() - started
     table = [runner.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
@@ -175,7 +188,9 @@ def tune(
     model.fit(X, y, sample_weight=sample_weight)
     fit_seconds = time.perf_counter() - started - search_seconds
     actual = "classification" if is_classifier(model) else "regression"
-    return Tuned(model, table, winner, search_seconds, fit_seconds, actual, guessed.reason if guessed else None)
+    criterion = "ranking" if ranking else "loss" if scoring is None else "scoring"
+    reason = guessed.reason if guessed else None
+    return Tuned(model, table, winner, search_seconds, fit_seconds, actual, reason, criterion)
 
 
 def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str | None]:
