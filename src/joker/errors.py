@@ -65,6 +65,10 @@ class GuessedTask(JokerError, UserWarning):
     """Whole numbers were taken as classes, or as targets of a regression, and the other reading is possible."""
 
 
+class EdgeOfPath(JokerError, UserWarning):
+    """The best λ of a path is its smallest or its largest one, so that a better one may lie outside."""
+
+
 class CaptureFailed(JokerError, UserWarning):
     """A CUDA graph could not be captured; the solver continues without it."""
 

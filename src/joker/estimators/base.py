@@ -258,6 +258,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         if hashes:
             self._warm = WarmStart(seed, hashes, training.descent.state_dict())
         del training, judge
+        if hasattr(self, "path_"):
+            self.path_.warn_at_the_edge()
         release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
 
     def _descend(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from joker.data import Labels, Store
 from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import KernelEstimator
+from joker.estimators.probabilities import choose_slopes, normalised_sigmoids, softmax, two_classes
 from joker.estimators.shared_docstring import documented
 from joker.estimators.store_inputs import classes_of
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
@@ -40,6 +41,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     class_weight: ClassWeight = None
 
+    _slope: float | None = field(default=1.0, init=False)  # of the softmax; None in files of earlier versions
     _task, _other_estimator, _targets_of = "classification", "KernelRegressor", staticmethod(classes_of)
 
     def check_settings(self, n_inputs: int | None = None) -> None:
@@ -57,9 +59,19 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             Xv, yv = self._check_rows(held[0], check_labels(held[1]), reset=False)
             scored = Sample(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
         sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
+        self._slope = 1.0
         self._solve(sample, scored, codes, device, hold_out=hold_out)
+        if len(self.classes_) > 2 and self._loss().sigmoid:
+            self._calibrate(sample)
         self._remember(X)
         return self
+
+    def _calibrate(self, sample: Sample) -> None:
+        """Choose the slope of the probabilities, of every model of a path."""
+        path = getattr(self, "path_", None)
+        choose_slopes((self,) if path is None else path.models, sample)
+        if path is not None:
+            self._slope = path.models[path.best]._slope
 
     def _learn_classes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:  # (n,)
         """Store the classes; return the index of the class of each row."""
@@ -87,8 +99,12 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of each class: the sigmoid of f, scaled to sum 1 for more than two classes."""
-        return self._results(X, _probabilities)
+        """Return the probability of each class: the sigmoid of f, or for more than two classes a softmax.
+
+        The softmax is that of f times a slope, which is chosen on training rows by an approximate leave-one-out
+        estimate, because λ makes f too small for it.
+        """
+        return self._results(X, self._probabilities)
 
     def _signs(self, codes: NDArray[Any]) -> NDArray[np.int8]:  # (n, t)
         """Return 1 for the class of a column and −1 for the others."""
@@ -112,6 +128,11 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         classes: NDArray[Any] = self.classes_[codes]
         return classes
 
+    def _probabilities(self, f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
+        if f.shape[1] == 1:
+            return two_classes(f)
+        return normalised_sigmoids(f) if self._slope is None else softmax(f, self._slope)
+
     def _codes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:
         if isinstance(y, Labels):
             codes: NDArray[Any] = self._codes(y.classes)[y.codes]
@@ -119,14 +140,6 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         if len(unknown := np.setdiff1d(y, self.classes_)):
             raise InvalidData(f"y of eval_set must have classes of y only; found {unknown[0]!r}. Leave such rows out.")
         return codes_of(y, self.classes_)
-
-
-def _probabilities(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
-    p: NDArray[Any] = torch.from_numpy(f).sigmoid().numpy()
-    if p.shape[1] == 1:
-        return np.hstack([1 - p, p])
-    total = p.sum(axis=1, keepdims=True)
-    return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
 
 def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)

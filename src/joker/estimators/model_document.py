@@ -35,6 +35,7 @@ FITTED = {
     "offset": "_offset",
     "target_scale": "_target_scale",
     "constant": "_constant",
+    "probability_slope": "_slope",
     "one_output": "_ravel",
     "several_levels": "_several",
     "levels": "_levels",
@@ -66,7 +67,8 @@ def save(estimator: Any, path: AnyPath, *, store_features: bool = False) -> None
 
 def _version(estimator: Any) -> int:
     """The lowest version of the format that can represent the model."""
-    if np.any(estimator._target_scale != 1):
+    calibrated = len(getattr(estimator, "classes_", ())) > 2 and estimator._loss().sigmoid
+    if np.any(estimator._target_scale != 1) or calibrated:
         return 3
     return 2 if np.ndim(estimator.bandwidth_) else 1
 

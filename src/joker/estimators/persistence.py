@@ -166,7 +166,9 @@ def _restore(estimator: KernelEstimator, document: Document, machines: list[Mach
     first, *others = machines
     if "schema" in document:
         estimator.schema_ = Schema.from_json(document["schema"])
-    estimator._target_scale = np.ones(len(first.constant))  # in files of earlier versions
+    estimator._target_scale = np.ones(len(first.constant))  # these two are those of files of earlier versions
+    if is_classifier(estimator):
+        estimator._slope = None
     _set_fitted(estimator, document["fitted"], first, own)
     if "path" not in document:
         return
@@ -206,6 +208,9 @@ def _check(model: KernelEstimator, machine: Machine) -> None:
     scale = model._target_scale
     if np.shape(scale) != (t,) or not np.all(np.isfinite(scale)) or not np.all(scale > 0):
         raise InvalidFile(f"there must be a positive finite scale for each of {t} columns; got {scale}")
+    slope = getattr(model, "_slope", None)
+    if slope is not None and not (isinstance(slope, float) and 0 < slope < np.inf):
+        raise InvalidFile(f"the slope of the probabilities must be a positive number; got {slope!r}")
     if is_classifier(model) and t != (1 if len(classes) == 2 else len(classes)):
         raise InvalidFile(f"there must be a column for each class; got {t} columns and the classes {classes}")
     expected = len(model._levels) if getattr(model, "_several", False) else 1 if getattr(model, "_ravel", False) else t

@@ -11,13 +11,14 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from joker import losses
 from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
+from joker.estimators.level_shift import level_residuals, shift_levels
 from joker.estimators.shared_docstring import documented
 from joker.estimators.store_inputs import numbers_of
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
@@ -344,6 +345,15 @@ class KernelQuantile(BaseRegressor):
             return self._shaped(f)
         rank = np.argsort(np.argsort(self._levels, kind="stable"))
         return np.sort(f, axis=1)[:, rank]
+
+    def calibrate(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Shift each level until its share of these rows lies below it; the rows must not be training rows.
+
+        A fit that follows its training rows closely has bands that are too narrow for new rows. `joker.tune` calibrates
+        its result with the rows that it holds out. A row store has its own y.
+        """
+        y = column_or_1d(numbers_of(X, y))
+        return shift_levels(self, level_residuals(self, X, y), check_weights(sample_weight, len(y)))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of D² over the levels; 1 is perfect and 0 is as good as a constant."""

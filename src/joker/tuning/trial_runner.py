@@ -23,6 +23,8 @@ from joker.errors import InvalidData
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.input_bandwidths import divided_by
+from joker.estimators.level_shift import level_residuals
+from joker.estimators.regression import KernelQuantile
 from joker.estimators.scoring import mean_loss_at_zero, score_path
 from joker.estimators.training_set import LabelledRows
 from joker.kernels import Kernel
@@ -157,6 +159,22 @@ class TrialRunner:
             for trial in trials:
                 self.report(self.entry(trial))
         return trials
+
+    def held_out_levels(
+        self, model: KernelQuantile, best: Candidate, rows: int
+    ) -> tuple[Any, Any]:  # (n, levels), (n,)
+        """Return the residuals of the held-out rows for each level of a quantile machine, and their weights.
+
+        ``model`` has the settings of the winner, and is fitted on at most ``rows`` training rows of each split.
+        """
+        residuals, weights = [], []
+        for k, split in enumerate(self.splits):
+            some = np.sort(split.train[:rows])
+            one = clone(model).set_params(bandwidth=self.bandwidth(best, k), random_state=self._seed, **TRIAL_SETTINGS)
+            x, y, w = self._labelled(split.held)
+            residuals.append(level_residuals(one.fit_sample(self._labelled(some)), x, y))
+            weights.append(w)
+        return np.concatenate(residuals), None if self.w is None else np.concatenate(weights)
 
     @property
     def accuracy_decides(self) -> bool:

@@ -23,7 +23,8 @@ from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.regression import KernelRidge
+from joker.estimators.level_shift import shift_levels
+from joker.estimators.regression import KernelQuantile, KernelRidge
 from joker.estimators.training_set import check_weights
 from joker.kernels import Kernel, get
 from joker.tuning.halving import Search, stage_rows
@@ -76,6 +77,8 @@ def tune(
     others are rare. Then the area under the ROC curve decides instead of the loss and the accuracy, every stage has
     all rows of the rare classes (at most 256 of each), and the scores are averaged over three folds if fewer than 50
     rows of a class would be held out.
+
+    The levels of a KernelQuantile are calibrated with the held-out rows: see its method ``calibrate``.
 
     Parameters
     ----------
@@ -186,6 +189,8 @@ def tune(
     winner = table[search.trials.index(best)]
     model.set_params(kernel=winner["kernel"], bandwidth=runner.bandwidth(best.candidate), lam=winner["lam"])
     model.fit(X, y, sample_weight=sample_weight)
+    if isinstance(model, KernelQuantile):
+        shift_levels(model, *runner.held_out_levels(model, best.candidate, best.rows))
     fit_seconds = time.perf_counter() - started - search_seconds
     actual = "classification" if is_classifier(model) else "regression"
     criterion = "ranking" if ranking else "loss" if scoring is None else "scoring"
