@@ -22,6 +22,7 @@ from joker.errors import (
     SlowerWithoutTriton,
     StateMismatch,
     UnknownName,
+    UnknownSetting,
 )
 
 ALL = [
@@ -32,6 +33,7 @@ ALL = [
 BUILT_IN = {
     InvalidParameter: ValueError,
     UnknownName: ValueError,
+    UnknownSetting: TypeError,
     InvalidData: ValueError,
     DegenerateBandwidth: ValueError,
     BudgetTooSmall: MemoryError,

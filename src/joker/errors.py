@@ -29,6 +29,10 @@ class UnknownName(InvalidParameter):
         return cls(f"{what} must be one of {', '.join(names)}; got {got!r}.{hint}")
 
 
+class UnknownSetting(InvalidParameter, TypeError):
+    """An estimator has no parameter of that name."""
+
+
 class InvalidData(JokerError, ValueError):
     """Rows, targets or weights have the wrong shape or type, or values that are not allowed."""
 

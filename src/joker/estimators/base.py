@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,9 +37,11 @@ from joker.estimators.lambda_path import Path
 from joker.estimators.model_document import save
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
+from joker.estimators.sklearn_words import check_parameters
 from joker.estimators.store_inputs import check_stored, is_stored
 from joker.estimators.training_set import LabelledRows, Sample, check_pair
 from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
+from joker.estimators.wrong_values import naming_columns
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
@@ -81,6 +84,17 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     _other_estimator: ClassVar[str]  # the class for the other task
     _targets_of: ClassVar[Any]  # a function: the targets of X and y, where X may be a store
     _predicted: Predicted | None = field(default=None, init=False)  # set only in the copy that a scorer is given
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """Refuse parameters that do not exist, with their names in joker."""
+        check_parameters(cls.__name__, settings, signature(cls.__init__).parameters.keys() - {"self"})
+        return super().__new__(cls)  # type: ignore[no-any-return]
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and return the estimator."""
+        check_parameters(type(self).__name__, params, self.get_params(deep=False))
+        super().set_params(**params)
+        return self
 
     @property
     def dual_coef_(self) -> NDArray[Any]:
@@ -222,7 +236,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
         if is_stored(X):
             return check_stored(self, X, y, **checks)
-        return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
+        with naming_columns(X):
+            return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
     def _solve(
         self,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -21,6 +21,7 @@ from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import KernelEstimator
 from joker.estimators.probabilities import choose_slopes, normalised_sigmoids, softmax, two_classes
 from joker.estimators.shared_docstring import documented
+from joker.estimators.sklearn_words import get_loss
 from joker.estimators.store_inputs import classes_of
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
 from joker.losses import Loss
@@ -29,10 +30,22 @@ from joker.runtime import chunks
 ClassWeight = Mapping[Any, float] | str | None
 
 
-def _has_probabilities(model: BaseClassifier) -> bool:
-    if model._loss().sigmoid:
-        return True
-    raise AttributeError("predict_proba needs the logistic loss. Use loss='logistic', or CalibratedClassifierCV.")
+class _WithProbabilities:
+    """A method that exists with the logistic loss only; else its absence is explained."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: BaseClassifier | None, owner: type) -> Callable[..., Any]:
+        if model is None:
+            return self.method
+        if not model._loss().sigmoid:
+            raise AttributeError(
+                f"predict_proba needs the logistic loss; {owner.__name__} has another one. Use KernelLogistic, or "
+                "sklearn.calibration.CalibratedClassifierCV around this estimator."
+            )
+        return MethodType(self.method, model)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -81,7 +94,9 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise InvalidData(f"y must have at least two classes; got one class, {self.classes_[0]!r}. Add rows.")
+            raise InvalidData(
+                f"y must have at least two classes; got one class, {self.classes_.tolist()[0]!r}. Add rows."
+            )
         return codes_of(y, self.classes_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -97,7 +112,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         """Return the class of each row of X: the one with the largest decision function."""
         return self._results(X, self._classes_of)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @_WithProbabilities
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each class: the sigmoid of f, or for more than two classes a softmax.
 
@@ -138,7 +153,9 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             codes: NDArray[Any] = self._codes(y.classes)[y.codes]
             return codes
         if len(unknown := np.setdiff1d(y, self.classes_)):
-            raise InvalidData(f"y of eval_set must have classes of y only; found {unknown[0]!r}. Leave such rows out.")
+            raise InvalidData(
+                f"y of eval_set must have classes of y only; found {unknown.tolist()[0]!r}. Leave such rows out."
+            )
         return codes_of(y, self.classes_)
 
 
@@ -231,7 +248,7 @@ class KernelClassifier(BaseClassifier):
     loss: str | Loss = "squared_hinge"
 
     def _loss(self) -> Loss:
-        return losses.get(self.loss)
+        return get_loss(self.loss, self._task)
 
 
 @documented

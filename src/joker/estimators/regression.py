@@ -20,8 +20,10 @@ from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.level_shift import level_residuals, shift_levels
 from joker.estimators.shared_docstring import documented
+from joker.estimators.sklearn_words import get_loss
 from joker.estimators.store_inputs import numbers_of
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
+from joker.estimators.wrong_values import check_numbers
 from joker.losses import Loss
 
 
@@ -36,6 +38,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         X, y, sample_weight = train
         device = device_of(X, self.device)
+        check_numbers(y)
         x, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
@@ -147,7 +150,7 @@ class KernelRegressor(BaseRegressor):
 
     def _loss(self) -> Loss:
         given = {"delta": self.delta, "epsilon": self.epsilon, "p": self.p, "quantile": self.quantile}
-        return losses.get(self.loss, **{name: value for name, value in given.items() if value is not None})
+        return get_loss(self.loss, self._task, **{name: value for name, value in given.items() if value is not None})
 
 
 @documented

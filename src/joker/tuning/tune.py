@@ -25,7 +25,9 @@ from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier
 from joker.estimators.level_shift import shift_levels
 from joker.estimators.regression import KernelQuantile, KernelRidge
+from joker.estimators.sklearn_words import get_kernel
 from joker.estimators.training_set import check_weights
+from joker.estimators.wrong_values import naming_columns
 from joker.kernels import Kernel, get
 from joker.tuning.halving import Search, stage_rows
 from joker.tuning.input_importance import powers_to_try
@@ -205,7 +207,8 @@ def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str |
         return X.x, X.y if y is None else y, task
     if isinstance(X, StoreRows):
         return X, y, task
-    x = check_array(as_array(X), accept_sparse="csr", dtype=INPUT_DTYPES, input_name="X", estimator="tune")
+    with naming_columns(X):
+        x = check_array(as_array(X), accept_sparse="csr", dtype=INPUT_DTYPES, input_name="X", estimator="tune")
     return x, y, task
 
 
@@ -264,6 +267,8 @@ def _kernels(given: Any, model: KernelEstimator, runner: TrialRunner) -> list[st
     kernels = [given] if isinstance(given, str | Kernel) else _as_list(given)
     if not kernels:
         raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
+    for kernel in kernels:
+        get_kernel(kernel)
     return kernels
 
 

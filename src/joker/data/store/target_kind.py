@@ -69,7 +69,7 @@ class TargetReader:
             self._refuse(f"must be one column for classification; it has {self.width}")
         classes, rows, order = self._classes()
         if len(classes) < 2:
-            self._refuse(f"must have at least two classes; all rows have {classes[0]!r}")
+            self._refuse(f"must have at least two classes; all rows have {classes.tolist()[0]!r}")
         dtype = np.min_scalar_type(len(classes) - 1).newbyteorder("<")
         return TargetKind(task, classes, np.dtype(dtype), rows, order)
 
