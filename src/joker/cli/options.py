@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from joker.cli import parse
+from joker.data.sources.read_options import MAX_INPUTS
 
 table_option = partial(typer.Option, rich_help_panel="The table")
 model_option = partial(typer.Option, rich_help_panel="The model")
@@ -71,11 +72,16 @@ class TableFormat:
         table_option(metavar="NAME", help="The array of inputs in a .npz or HDF5 file; detected by default."),
     ] = None
 
+    max_inputs: Annotated[
+        int, table_option(metavar="N", min=1, help="The largest number of columns of LIBSVM text.")
+    ] = MAX_INPUTS
+
     @property
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments of `open_source`."""
         delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
-        return {"delimiter": delimiter, "header": "auto" if self.header is None else self.header, "inputs": self.inputs}
+        header = "auto" if self.header is None else self.header
+        return {"delimiter": delimiter, "header": header, "inputs": self.inputs, "max_inputs": self.max_inputs}
 
 
 @dataclass(frozen=True)
