@@ -72,7 +72,12 @@ Variant = Callable[[Rows, Array, Plan], Rows]
 
 def machine(sigma: float | str, lam: float | list[float], epochs: int, block: int = 512) -> joker.KernelSVC:
     """Build an unfitted machine with the exact kernel."""
-    settings: dict[str, Any] = {"kernel": "matern12", "n_features": None, "random_state": sets.SEED}
+    settings: dict[str, Any] = {
+        "kernel": "matern12",
+        "n_features": None,
+        "standardize": False,
+        "random_state": sets.SEED,
+    }
     return joker.KernelSVC(bandwidth=sigma, lam=lam, max_epochs=epochs, block_size=block, **settings)
 
 

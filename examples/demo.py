@@ -88,7 +88,13 @@ def ours(problem: str, quick: bool) -> Any:
     classifier = problem == "spirals"
     m = 100 if quick else 1_000 if classifier else 500
     return (KernelSVC if classifier else KernelRidge)(
-        lam=LAM[problem], bandwidth=BANDWIDTH[problem], n_features=m, max_epochs=3, verbose=1, random_state=SEED
+        lam=LAM[problem],
+        bandwidth=BANDWIDTH[problem],  # in units of the inputs, as for scikit-learn
+        standardize=False,
+        n_features=m,
+        max_epochs=3,
+        verbose=1,
+        random_state=SEED,
     )
 
 

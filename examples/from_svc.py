@@ -1,6 +1,6 @@
 """Coming from sklearn.svm.SVC: the same machine with other parameter names, and then more rows.
 
-    SVC(C=10, gamma=2)   is   KernelSVC(loss="hinge", lam=1 / 10, bandwidth=(2 * 2) ** -0.5)
+    SVC(C=10, gamma=2)   is   KernelSVC(loss="hinge", lam=1 / 10, bandwidth=(2 * 2) ** -0.5, standardize=False)
 
 python examples/from_svc.py [--quick]
 """

@@ -27,7 +27,7 @@ X_test = rng.uniform(-3, 3, (5_000, 2))
 settings = dict(lam=0.1, bandwidth=1.0, n_features=300, random_state=0)
 models = {
     "squared": KernelRidge(**settings),
-    "huber": KernelHuber(delta=0.2, **settings),  # errors above 2 deviations of the noise count linearly
+    "huber": KernelHuber(delta=0.05, **settings),  # errors above a twentieth of the deviation of y count linearly
 }
 print(f"{n:,} rows, {outlier.mean():.0%} of them outliers")
 for name, model in models.items():

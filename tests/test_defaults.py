@@ -47,7 +47,8 @@ def own(estimator: str) -> dict[str, str]:
     return {name: value for name, value in defaults(getattr(joker, estimator)).items() if name not in SHARED}
 
 
-SHARED = defaults(joker.KernelRidge)  # which has no settings of its own
+# Neither of the two has settings that only some regressors, or only some classifiers, have.
+SHARED = dict(defaults(joker.KernelRidge).items() & defaults(joker.KernelLogistic).items())
 
 
 def disagreements(text: str) -> list[str]:

@@ -10,6 +10,8 @@ from joker.errors import (
     BudgetTooSmall,
     CaptureFailed,
     DegenerateBandwidth,
+    EdgeOfPath,
+    GuessedTask,
     InexactFeatures,
     InvalidData,
     InvalidFile,
@@ -20,6 +22,7 @@ from joker.errors import (
     SlowerWithoutTriton,
     StateMismatch,
     UnknownName,
+    UnknownSetting,
 )
 
 ALL = [
@@ -30,6 +33,7 @@ ALL = [
 BUILT_IN = {
     InvalidParameter: ValueError,
     UnknownName: ValueError,
+    UnknownSetting: TypeError,
     InvalidData: ValueError,
     DegenerateBandwidth: ValueError,
     BudgetTooSmall: MemoryError,
@@ -37,6 +41,8 @@ BUILT_IN = {
     InvalidFile: ValueError,
     MissingFile: FileNotFoundError,
     InexactFeatures: UserWarning,
+    GuessedTask: UserWarning,
+    EdgeOfPath: UserWarning,
     CaptureFailed: UserWarning,
     MissingPackage: ImportError,
     SlowerWithoutTriton: UserWarning,

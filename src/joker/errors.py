@@ -31,6 +31,10 @@ class UnknownName(InvalidParameter):
         return cls(f"{what} must be one of {', '.join(names)}; got {got!r}.{hint}")
 
 
+class UnknownSetting(InvalidParameter, TypeError):
+    """An estimator has no parameter of that name."""
+
+
 class InvalidData(JokerError, ValueError):
     """Rows, targets or weights have the wrong shape or type, or values that are not allowed."""
 
@@ -61,6 +65,14 @@ class StateMismatch(JokerError, ValueError):
 
 class MissingPackage(JokerError, ImportError):
     """An optional package is needed, but it is not installed."""
+
+
+class GuessedTask(JokerError, UserWarning):
+    """Whole numbers were taken as classes, or as targets of a regression, and the other reading is possible."""
+
+
+class EdgeOfPath(JokerError, UserWarning):
+    """The best λ of a path is its smallest or its largest one, so that a better one may lie outside."""
 
 
 class CaptureFailed(JokerError, UserWarning):

@@ -74,8 +74,33 @@ def test_options_that_are_not_keywords_of_the_library(tmp_path: Path, table: Pat
     well(*common, "--loss", "quantile", "--quantile", "0.1,0.9", "-m", 20, "--no-intercept")
     assert list(joker.load(out)._levels) == [0.1, 0.9]
     assert not joker.load(out).fit_intercept
-    well(*common, "--loss", "quantile", "--quantile", "0.3", "-m", 20)
-    assert joker.load(out).quantile == 0.3
+    well(*common, "--quantile", "0.3", "-m", 20)  # which implies the loss
+    assert (joker.load(out).loss, joker.load(out).quantile) == ("quantile", 0.3)
+    well(*common, "--delta", "0.3", "-m", 20)
+    assert (joker.load(out).loss, joker.load(out).delta) == ("huber", 0.3)
+
+
+@pytest.mark.filterwarnings("default::joker.errors.GuessedTask")
+@pytest.mark.parametrize(
+    ("values", "kind", "said"),
+    [
+        (np.linspace(0, 1, 60), joker.KernelRegressor, ""),
+        (np.tile([0, 1, 2], 20), joker.KernelClassifier, ""),
+        (np.tile(np.arange(3000, 3300, 10), 2), joker.KernelRegressor, "is a target for regression, because it has 30"),
+        (
+            np.tile(np.arange(3, 9), 10),
+            joker.KernelClassifier,
+            "Use --task regress if that is wrong, or --task classify",
+        ),
+    ],
+)
+def test_the_task_is_guessed_from_the_target(tmp_path: Path, values: Any, kind: type, said: str) -> None:
+    table, out = tmp_path / "t.csv", tmp_path / "m.joker"
+    table.write_text("a,y\n" + "".join(f"{i},{y}\n" for i, y in enumerate(values)), encoding="utf-8")
+    done = well("fit", table, "-t", "y", *FAST, "--out", out)
+    assert isinstance(joker.load(out), kind)
+    assert said in done.err
+    assert bool(said) == ("warning" in done.err)
 
 
 def test_what_is_printed(tmp_path: Path, table: Path) -> None:
@@ -95,7 +120,6 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-t", "size"], "--task must be given if neither --loss nor a target of text implies it"),
         (
             ["-t", "place", "--task", "regress"],
             "--task regress is for regression, and the target is for class",
@@ -103,7 +127,9 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         (["-t", "size", "--task", "regress", "--loss", "hinge"], "For regression use one of the losses squared, huber"),
         (["-t", "size", "--loss", "sqared"], "Did you mean 'squared'?"),
         (["-t", "size", "--loss", "squared", "--delta", "1"], "parameters of the loss 'squared' must be among none"),
-        (["-t", "place", "--epsilon", "1"], "parameters of the loss 'squared_hinge' must be among none"),
+        (["-t", "place", "--epsilon", "1"], "--epsilon is for regression, and the target is for classification"),
+        (["-t", "size", "--epsilon", "1", "--delta", "1"], "parameters of the loss 'squared' must be among none"),
+        (["-t", "size", "--class-weight", "on=1", "--quantile", "0.5"], "--class-weight must be used with classes"),
         (["-t", "size", "--loss", "huber", "--quantile", ".1,.2"], "parameters of the loss 'huber' must be"),
         (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must be used with classes"),
         (["-t", "place", "--class-weight", "on=1"], "some of the classes in, out"),

@@ -42,7 +42,7 @@ def test_the_model_is_that_of_the_best_epoch(noise, n_features: int | None) -> N
     alone = ridge(max_epochs=model.n_iter_, n_features=n_features).fit(X, y)
     assert_array_equal(model.predict(Xv), alone.predict(Xv))
     assert model.gap_ == alone.gap_ == model.history_[model.n_iter_ - 1]["gap"]
-    assert_allclose(max(scores), -np.mean((yv - alone.predict(Xv)) ** 2) / 2)
+    assert_allclose(max(scores), -np.mean(((yv - alone.predict(Xv)) / alone.target_scale_) ** 2) / 2)
     assert "validation_score" not in alone.history_[0]
     assert not hasattr(alone, "path_")
 

@@ -1,6 +1,8 @@
 """A path of λ: every model equals a separate fit, and held-out rows choose the best."""
 
 import pickle
+import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 import joker
-from joker.errors import InvalidData
+from joker.errors import EdgeOfPath, InvalidData
 
 LAMS = 2.0 ** np.arange(-7, 8, 2)
 
@@ -35,7 +37,7 @@ def test_the_best_on_the_held_out_rows_is_kept(data) -> None:
     """The scores equal the losses of the predictions, and the best λ is inside the path."""
     X, Xv, y, yv = data
     model = joker.KernelRidge(lam=LAMS).fit(X, y, eval_set=(Xv, yv))
-    by_hand = [-np.mean((yv - f) ** 2) / 2 for f in model.path_.predict(Xv)]
+    by_hand = [-np.mean(((yv - f) / model.target_scale_) ** 2) / 2 for f in model.path_.predict(Xv)]
     assert_allclose(model.path_.scores, by_hand)
     assert model.lam_ == LAMS[np.argmax(by_hand)] == model.path_.lam[model.path_.best]
     assert min(LAMS) < model.lam_ < max(LAMS)
@@ -112,7 +114,7 @@ def test_outputs_share_one_penalty(data) -> None:
 def test_one_penalty_with_an_eval_set_has_its_score(data) -> None:
     X, Xv, y, yv = data
     model = joker.KernelRidge(lam=0.5).fit(X, y, eval_set=(Xv, yv))
-    assert_allclose(model.path_.scores, [-np.mean((yv - model.predict(Xv)) ** 2) / 2])
+    assert_allclose(model.path_.scores, [-np.mean(((yv - model.predict(Xv)) / model.target_scale_) ** 2) / 2])
     assert not hasattr(model.fit(X, y), "path_")
 
 
@@ -123,3 +125,26 @@ def test_a_pickled_path_stores_its_weights_once(data) -> None:
     for one, other in zip(pickle.loads(stored).path_.predict(Xv), model.path_.predict(Xv), strict=True):
         assert_allclose(one, other)
     assert len(stored) < 3 * 8 * len(X) * (len(LAMS) + 2)
+
+
+@pytest.mark.parametrize(
+    ("lams", "said"),
+    [
+        ([100.0, 1e3, 1e4], "lam_ is the smallest value of lam, 100: .* for example by 10"),
+        ([1e-8, 1e-7, 1e-6], "lam_ is the largest value of lam, 1e-06: .* for example by 1e-05"),
+    ],
+)
+def test_the_edge_of_a_path_is_said(data, lams: list[float], said: str) -> None:
+    X, Xv, y, yv = data
+    with pytest.warns(EdgeOfPath, match=said):
+        joker.KernelRidge(lam=lams).fit(X, y, eval_set=(Xv, yv))
+
+
+@pytest.mark.parametrize("lams", [LAMS, [100.0, 1e3], [1.0]])
+def test_nothing_is_said_inside_or_of_short_paths(data, lams: Any) -> None:
+    X, Xv, y, yv = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = joker.KernelRidge(lam=lams).fit(X, y, eval_set=(Xv, yv))
+        joker.KernelRidge(lam=[100.0, 1e3, 1e4]).fit_sample((X, y, None))  # without scores
+    assert model.lam_ in lams

@@ -75,4 +75,4 @@ def test_values_that_overflow_single_precision_are_refused(data: tuple[NDArray[A
     X, y = data
     X[7, 2] = 1e200
     with pytest.raises(ValueError, match="found inf at row 7, column 2"):
-        fitted(X, y, dtype="float32", n_features=30, bandwidth=50.0)
+        fitted(X, y, dtype="float32", n_features=30, bandwidth=50.0, standardize=False)

@@ -182,7 +182,7 @@ def test_medians_are_those_of_weighted_inputs(standardize: bool) -> None:
     runner = runner_of(X, y, standardize=standardize)
     runner.__dict__["input_importance"] = InputImportance(np.tile(np.linspace(0, 1, 13), (len(runner.splits), 1)))
     Z = (X - X.mean(0)) / X.std(0) if standardize else X
-    twin = runner_of(Z * runner.input_importance.weights(0.5), y)
+    twin = runner_of(Z * runner.input_importance.weights(0.5), y, standardize=False)
     weighted, plain = runner.family("gaussian", None, None, POWERS[2:]), twin.family("gaussian", None, None)
     assert_allclose(weighted.bandwidths, plain.bandwidths, rtol=1e-9)
     back = runner.reweight(weighted.first()[1], 0.0)

@@ -99,7 +99,8 @@ def test_scores_are_computed_on_held_out_rows(rng: np.random.Generator) -> None:
         trained = model._machine.x[:].numpy()
         assert len(X_held) == 400
         assert not set(X_held[:, 0]) & set(trained[:, 0])
-        seen.append((model.lam_, len(trained), float(np.mean((model.predict(X_held) - y_held) ** 2))))
+        mse = float(np.mean(((model.predict(X_held) - y_held) / model.target_scale_) ** 2))
+        seen.append((model.lam_, len(trained), mse))
         return -seen[-1][-1]
 
     in_double = joker.KernelRidge(dtype="float64")  # so that rows can be compared
@@ -219,7 +220,7 @@ def test_the_settings_of_an_estimator_are_kept(rng: np.random.Generator) -> None
     result = joker.tune(X, y, estimator=given, scoring=watch, **{**QUICK, "bandwidths": ["median", 0.3]})
     assert set(features) == {40}
     assert result.estimator.coef_.shape == (2, 40)
-    changed = {"kernel", "bandwidth", "lam", "random_state"}
+    changed = {"kernel", "bandwidth", "lam", "random_state", "standardize"}
     for name, value in given.get_params().items():
         assert name in changed or result.estimator.get_params()[name] == value
     assert given.lam == 1.0
@@ -309,8 +310,9 @@ def test_penalties_follow_the_units_of_y_and_the_loss(rng: np.random.Generator) 
     """The first λ are as strong for y in metres as for y in millimetres."""
     y = rng.normal(size=2000)
     for model, power in [(joker.KernelRidge(), 0), (joker.KernelSVR(epsilon=0.0), -1), (joker.KernelLp(p=3), 1)]:
-        ratio = unit_of_penalty(model, 1000 * y, None) / unit_of_penalty(model, y, None)
-        assert_allclose(ratio, 1000.0**power)
+        scaled, plain = model, clone(model).set_params(scale_target=False)
+        ratios = [unit_of_penalty(one, 1000 * y, None) / unit_of_penalty(one, y, None) for one in (scaled, plain)]
+        assert_allclose(ratios, [1, 1000.0**power])
     assert_allclose(unit_of_penalty(joker.KernelRidge(), y + 7, None), 1)
     assert_allclose(unit_of_penalty(joker.KernelSVC(), y > 0, None), 1)
     assert unit_of_penalty(joker.KernelRidge(), np.ones(5), None) == 1
@@ -367,7 +369,7 @@ def test_an_interrupt_ends_the_search(rng: np.random.Generator) -> None:
 X = np.random.default_rng(0).normal(size=(30, 2))
 Y = X[:, 0] - X[:, 1]
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"estimator": joker.KernelRidge}, InvalidParameter, "estimator must be an estimator of joker"),
+    ({"estimator": joker.KernelRidge}, InvalidParameter, r"got the class KernelRidge. Use estimator=KernelRidge\(\)"),
     ({"estimator": "ridge"}, InvalidParameter, "got 'ridge'"),
     ({"estimator": joker.KernelRidge(), "task": "classification"}, InvalidParameter, "task must be that of the est"),
     ({"task": "clasification"}, UnknownName, "Did you mean 'classification'"),

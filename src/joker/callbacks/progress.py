@@ -66,14 +66,14 @@ class Progress(Callback):
             best = [f"best at {run.best.epoch:g}"] if run.best and run.best is not run.record else []
             facts = [f"{run.seconds:.1f} s", *best, *_facts(run.best)]
             means = f" {run.conclusion}" if run.conclusion else ""
-            line = f"{run.title}: epoch {run.epoch:.3g} of {run.max_epochs:g}, {', '.join(facts)}. {run.reason}{means}"
+            line = f"{run.title}: epoch {_place(run, ' of ')}, {', '.join(facts)}. {run.reason}{means}"
             self._out.print(line, markup=False, highlight=False, soft_wrap=True)
         self._out = self._bar = None
 
     def _update(self, run: Run) -> None:
         left = self._pace.left(run) if self._pace else None
         remaining = [] if left is None else [f"≤ {left} left"]
-        facts = [f"{run.epoch:.3g}/{run.max_epochs:g}", *remaining, *_facts(run.record)]
+        facts = [_place(run, "/"), *remaining, *_facts(run.record)]
         self._bar.update(self._bar.task_ids[0], completed=run.epoch, facts="  ".join(facts))
         self._bar.refresh()
         self._next = time.monotonic() + UPDATE_SECONDS
@@ -102,6 +102,11 @@ def _bar(out: Any) -> Any:
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[facts]}")]
     # Standard output is not redirected, as it may be a file.
     return Bar(*columns, console=out, transient=True, auto_refresh=False, redirect_stdout=False)
+
+
+def _place(run: Run, of: str) -> str:
+    """Return the epoch and the last one; a problem in one block is solved to the tolerance, and has no last one."""
+    return f"{run.epoch:.3g}" if run.one_block else f"{run.epoch:.3g}{of}{run.max_epochs:g}"
 
 
 def _facts(record: Record | None) -> list[str]:

@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from joker import losses
 from joker.cli import parse
 from joker.cli.options import ModelOptions
-from joker.errors import InvalidParameter
+from joker.errors import InvalidParameter, JokerError
 from joker.estimators import KernelClassifier, KernelQuantile, KernelRegressor
 from joker.estimators.base import KernelEstimator
 
 DEFAULT_LOSS = {"classification": "squared_hinge", "regression": "squared"}
-LOSS_PARAMETERS = ("delta", "epsilon", "p", "quantile")
+# The loss that a parameter implies without --loss.
+LOSS_PARAMETERS = {"delta": "huber", "epsilon": "epsilon_insensitive", "p": "lp", "quantile": "quantile"}
+TASKS = tuple(DEFAULT_LOSS)
 
 
-def task_of(options: ModelOptions, of_target: str | None) -> str:
-    """Return the task that --loss and --task name, or else the task that the target implies."""
-    implied = {"--task": options.task and options.task.noun, "--loss": _task_of_loss(options)}
-    given = {option: task for option, task in implied.items() if task}
+def task_of(options: ModelOptions, of_target: str | None) -> str | None:
+    """Return the task that --loss and --task name, or else the task that the target implies; None where none does."""
+    loss = _loss_of(options)
+    named = {
+        f"--task {options.task}": options.task and options.task.noun,
+        _loss_option(options): None if loss is None else losses.get(loss).frame.task,
+    }
+    given = {option: task for option, task in named.items() if task}
     tasks = {*given.values(), *([of_target] if of_target else [])}
     if len(tasks) > 1:
-        raise InvalidParameter(_disagreement(options, given, of_target))
-    if not tasks:
-        raise InvalidParameter(
-            "--task must be given if neither --loss nor a target of text implies it. Use --task classify for classes, "
-            "or --task regress for numbers."
-        )
-    return tasks.pop()
+        raise InvalidParameter(_disagreement(given, of_target))
+    return tasks.pop() if tasks else None
 
 
 def estimator(options: ModelOptions, task: str, classes: Any, **settings: Any) -> KernelEstimator:
     """Return the estimator that the options describe."""
-    loss = options.loss or DEFAULT_LOSS[task]
+    loss = _loss_of(options) or DEFAULT_LOSS[task]
     parameters = {name: getattr(options, name) for name in LOSS_PARAMETERS if getattr(options, name) is not None}
     common = {
         **settings,
-        "standardize": options.standardize,
+        "standardize": parse.AUTO if options.standardize is None else options.standardize,
         "fit_intercept": options.intercept,
         "n_features": parse.features(options.m),
         "features": options.features,
@@ -56,22 +57,40 @@ def estimator(options: ModelOptions, task: str, classes: Any, **settings: Any) -
     return KernelQuantile(quantile=level, **common)
 
 
-def check_options(options: ModelOptions, task: str, n_inputs: int, settings: Iterable[dict[str, Any]]) -> None:
-    """Raise an error for an option that no fit accepts, before a large table is read."""
+def check_options(options: ModelOptions, task: str | None, n_inputs: int, settings: Sequence[dict[str, Any]]) -> None:
+    """Raise an error for an option that no fit accepts, before a large table is read.
+
+    Where the task is not known yet, a fit for one of the tasks must accept all of them.
+    """
+    if task is None:
+        try:
+            check_options(options, TASKS[0], n_inputs, settings)
+        except JokerError:
+            check_options(options, TASKS[1], n_inputs, settings)
+        return
     # Weights of classes can be checked only when the classes are known.
     known = replace(options, class_weight=None) if task == "classification" else options
     for keywords in settings:
         estimator(known, task, None, **keywords).check_settings(n_inputs)
 
 
-def _task_of_loss(options: ModelOptions) -> str | None:
-    return None if options.loss is None else losses.get(options.loss).frame.task
+def _loss_of(options: ModelOptions) -> str | None:
+    """The loss that is named, or the one that the given parameter of a loss belongs to."""
+    implied = [loss for name, loss in LOSS_PARAMETERS.items() if getattr(options, name) is not None]
+    return options.loss or (implied[0] if len(implied) == 1 else None)
 
 
-def _disagreement(options: ModelOptions, given: dict[str, str], of_target: str | None) -> str:
-    words = {"--task": options.task and options.task.value, "--loss": options.loss}
-    parts = [f"{option} {words[option]} is for {task}" for option, task in given.items()]
+def _loss_option(options: ModelOptions) -> str:
+    """The option that names the loss, or the parameter that implies it, as the user wrote it."""
+    if options.loss is not None:
+        return f"--loss {options.loss}"
+    name = next((name for name in LOSS_PARAMETERS if getattr(options, name) is not None), "loss")
+    return f"{'-' if name == 'p' else '--'}{name}"
+
+
+def _disagreement(given: dict[str, str], of_target: str | None) -> str:
+    parts = [f"{option} is for {task}" for option, task in given.items()]
     parts += [f"the target is for {of_target}"] if of_target else []
-    task = of_target or given["--task"]
+    task = of_target or next(iter(given.values()))
     suitable = ", ".join(name for name, kind in losses.NAMES.items() if kind().frame.task == task)
     return f"task, loss and target must agree; {', and '.join(parts)}. For {task} use one of the losses {suitable}."

@@ -32,6 +32,7 @@ OPTIONS |= {"n_features": "-m", "p": "-p", "random_state": "--seed"}
 _KEYWORD = re.compile(rf"\b({'|'.join(OPTIONS)})=('[^']*'|\"[^\"]*\"|[-+\w.]*\w|)")
 _WORDS = re.compile(r"\b(block_size|class_weight|max_epochs|max_time|n_features|validation_fraction)\b")
 _FLAGS = re.compile(r"(--(?:momentum|early-stopping)) True")
+_TASKS = {"--task classification": "--task classify", "--task regression": "--task regress"}
 
 
 def reporting_errors(run: Callable[..., None]) -> Callable[..., None]:
@@ -77,7 +78,10 @@ def as_option(text: str) -> str:
     'Use --categories one-hot, or -m 300.'
     """
     text = _KEYWORD.sub(lambda match: f"{OPTIONS[match[1]]} {match[2].strip(chr(34) + chr(39))}".strip(), text)
-    return _FLAGS.sub(r"\1", _WORDS.sub(lambda match: OPTIONS[match[1]], text))
+    text = _FLAGS.sub(r"\1", _WORDS.sub(lambda match: OPTIONS[match[1]], text))
+    for library, program in _TASKS.items():
+        text = text.replace(library, program)
+    return text
 
 
 def _warn(message: Warning | str, *_: object) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from joker.cli import parse
+from joker.data.sources.read_options import MAX_INPUTS
 
 table_option = partial(typer.Option, rich_help_panel="The table")
 model_option = partial(typer.Option, rich_help_panel="The model")
@@ -71,11 +72,16 @@ class TableFormat:
         table_option(metavar="NAME", help="The array of inputs in a .npz or HDF5 file; detected by default."),
     ] = None
 
+    max_inputs: Annotated[
+        int, table_option(metavar="N", min=1, help="The largest number of columns of LIBSVM text.")
+    ] = MAX_INPUTS
+
     @property
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments of `open_source`."""
         delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
-        return {"delimiter": delimiter, "header": "auto" if self.header is None else self.header, "inputs": self.inputs}
+        header = "auto" if self.header is None else self.header
+        return {"delimiter": delimiter, "header": header, "inputs": self.inputs, "max_inputs": self.max_inputs}
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ class ModelOptions:
     """The task, the loss, and the features."""
 
     task: Annotated[
-        Task | None, model_option(help="The kind of the target; --loss or a target of text implies it.")
+        Task | None, model_option(help="The kind of the target; --loss implies it, or it is guessed from the target.")
     ] = None
     loss: Annotated[
         str | None,
@@ -136,12 +142,13 @@ class ModelOptions:
         str | None, model_option(metavar="WEIGHTS", help="'balanced', or the weights of classes: ham=1,spam=5.")
     ] = None
     standardize: Annotated[
-        bool,
+        bool | None,
         model_option(
             "--standardize/--no-standardize",
-            help="Whether to scale inputs by the mean and deviation of the training rows.",
+            help="Whether to scale inputs by the mean and deviation of the training rows; by default, unless they are "
+            "on one scale.",
         ),
-    ] = True
+    ] = None
     intercept: Annotated[bool, model_option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True
     m: Annotated[
         str,

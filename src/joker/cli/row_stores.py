@@ -47,7 +47,7 @@ def open_given(data: Path, table: TableOptions) -> Store:
 
 @contextmanager
 def temporary_store(
-    source: Source, path: Path, task: str, compute: ComputeOptions, report: ReportOptions
+    source: Source, path: Path, task: str | None, compute: ComputeOptions, report: ReportOptions
 ) -> Iterator[Store]:
     """Provide the rows of a table in a row store that is removed at the end, also if the process is killed."""
     memory = DEFAULT_MEMORY if compute.memory == parse.AUTO else compute.memory

@@ -3,6 +3,7 @@
 from joker.data.as_rows import as_rows, check_rows
 from joker.data.blocks import ORDERS, Blocks
 from joker.data.distinct_rows import distinct
+from joker.data.guess_task import TaskGuess, guess_task
 from joker.data.moments import Moments, moments
 from joker.data.rows import HostRows, Rows, TensorRows
 from joker.data.scaling import ScaledRows, Scaling, scaled, scaling_of
@@ -30,6 +31,7 @@ __all__ = [
     "Store",
     "StoreRows",
     "Targets",
+    "TaskGuess",
     "TensorRows",
     "as_rows",
     "as_source",
@@ -39,6 +41,7 @@ __all__ = [
     "check_tensor",
     "convert",
     "distinct",
+    "guess_task",
     "make_targets",
     "moments",
     "open_source",

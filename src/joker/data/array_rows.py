@@ -43,7 +43,7 @@ class RowSubset:
         """The stored type."""
         return self.whole.dtype
 
-    def array(self, rows: slice) -> Any:  # (b, d)
+    def array(self, rows: slice | NDArray[Any]) -> Any:  # (b, d)
         """Return some rows as an array or a CSR matrix of their own."""
         return self.whole[self.rows[rows]]
 

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,9 +38,11 @@ from joker.estimators.lambda_path import Path
 from joker.estimators.model_document import save
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
+from joker.estimators.sklearn_words import check_parameters
 from joker.estimators.store_inputs import check_stored, is_stored
 from joker.estimators.training_set import LabelledRows, Sample, check_pair
 from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
+from joker.estimators.wrong_values import naming_columns
 from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
@@ -68,7 +71,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     averaging: bool = True
     momentum: bool = False
     fit_intercept: bool = True
-    standardize: bool = False
+    standardize: bool | str = "auto"
     early_stopping: bool | str | Scorer = False
     validation_fraction: float = 0.1
     warm_start: bool = False
@@ -85,13 +88,24 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     _targets_of: ClassVar[Any]  # a function: the targets of X and y, where X may be a store
     _predicted: Predicted | None = field(default=None, init=False)  # set only in the copy that a scorer is given
 
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """Refuse parameters that do not exist, with their names in joker."""
+        check_parameters(cls.__name__, settings, signature(cls.__init__).parameters.keys() - {"self"})
+        return super().__new__(cls)  # type: ignore[no-any-return]
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and return the estimator."""
+        check_parameters(type(self).__name__, params, self.get_params(deep=False))
+        super().set_params(**params)
+        return self
+
     @property
     def dual_coef_(self) -> NDArray[Any]:
         """α, one weight for each training row."""
         check_is_fitted(self)
         if not isinstance(self._machine, ExactMachine):
             raise AttributeError("dual_coef_ exists with the kernel itself (n_features=None) only; see coef_.")
-        return self._shaped(self._machine.alpha.cpu().numpy())
+        return self._shaped(self._in_units_of_y(self._machine.alpha))
 
     @property
     def coef_(self) -> NDArray[Any]:
@@ -100,7 +114,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         if not isinstance(self._machine, FeatureMachine):
             raise AttributeError("coef_ exists with features (n_features an int) only; see dual_coef_.")
         theta = self._machine.theta[:-1] if self._constant else self._machine.theta
-        return self._shaped(theta.cpu().numpy()).T
+        return self._shaped(self._in_units_of_y(theta)).T
 
     def save(self, path: str | os.PathLike[str], *, store_features: bool = False) -> None:
         """Write the fitted estimator to one file, which `joker.load` reads.
@@ -201,6 +215,15 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Return what is subtracted from the targets before the fit and added to the predictions after it."""
         return np.zeros(sample.y.shape[1])
 
+    def _unit(self, sample: Sample) -> NDArray[np.float64]:  # (t,)
+        """Return what centred targets are divided by before the fit and predictions are multiplied by after it."""
+        return np.ones(sample.y.shape[1])
+
+    def _in_units_of_y(self, weights: Tensor) -> NDArray[Any]:  # (k, t)
+        """Return α or θ for the targets as the user passed them."""
+        scaled: NDArray[Any] = (weights * torch.from_numpy(self._target_scale).to(weights)).cpu().numpy()
+        return scaled
+
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         """Return checked rows, targets and weights as a fitted estimator encodes and weights them."""
         raise NotImplementedError
@@ -218,7 +241,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
         if is_stored(X):
             return check_stored(self, X, y, **checks)
-        return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
+        with naming_columns(X):
+            return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
     def _solve(
         self,
@@ -239,13 +263,14 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
         self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
+        self._target_scale = self._unit(sample)
         self._measure(sample)
         keeps_path = held is not None or np.ndim(self.lam) > 0
         spec, self.plan_ = self._specify(sample, len(lams), place, seed, self._scaling, keeps_path, callbacks)
         training = self._training(spec, sample, lams)
         if not hasattr(self, "bandwidth_"):
             self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
-        hashes = ProblemHashes.of(sample, lams, training) if self.warm_start else None
+        hashes = ProblemHashes.of(sample, lams, self._target_scale, training) if self.warm_start else None
         if before and hashes:
             before.continue_in(training, hashes)
         judge = None if held is None else HeldOutScorer(self, held, lams, scorer)
@@ -253,6 +278,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         if hashes:
             self._warm = WarmStart(seed, hashes, training.descent.state_dict())
         del training, judge
+        if hasattr(self, "path_"):
+            self.path_.warn_at_the_edge()
         release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
 
     def _descend(
@@ -332,7 +359,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
         if bandwidths is not None:
             self.bandwidth_ = bandwidths
-        if resolve.flag("standardize", self.standardize):
+        if resolve.standardizes(self.standardize, self.bandwidth, sample.x, sample.w):
             statistics = input_statistics(sample.x, sample.w)
             self.mean_, self.scale_ = statistics.mean.numpy(), statistics.deviation.numpy()
 
@@ -343,7 +370,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         else:
             columns = torch.empty(y.shape, dtype=like.dtype)
             for rows in chunks(*y.shape):
-                columns[rows] = torch.from_numpy(y[rows] - self._offset)
+                columns[rows] = torch.from_numpy((y[rows] - self._offset) / self._target_scale)
             columns = columns.to(like.device)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
@@ -380,7 +407,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self._machine = machine.columns(i * t, (i + 1) * t)
         self.lam_ = lams[i]
         constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
-        self.intercept_ = self._shaped((constant + self._offset)[None])[0]
+        self.intercept_ = self._shaped((constant * self._target_scale + self._offset)[None])[0]
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
@@ -397,7 +424,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         targets, label_bytes = self._blank_targets(X.y if y is None and isinstance(X, Store) else y, device)
         sample = Sample.blank(x, targets, share, copied_bytes(X, x), label_bytes)
         bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), x.shape[1])
-        ones = np.ones(x.shape[1]) if resolve.flag("standardize", self.standardize) else None
+        ones = np.ones(x.shape[1]) if resolve.standardizes(self.standardize, self.bandwidth, x, None) else None
         scaling = scaling_by(ones, ones, bandwidths)
         return self._specify(sample, len(lams), device, 0, scaling, scored, callbacks)[1]
 
@@ -431,6 +458,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
         for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
             f = part.cpu().numpy()
+            f *= self._target_scale
             f += self._offset
             result[tile] = decode(f)
         return result

@@ -7,24 +7,25 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from joker import features, kernels
+from joker import features
 from joker.data import Blocks
 from joker.estimators import resolve
 from joker.estimators.input_bandwidths import bandwidth_of_inputs
 from joker.estimators.scoring import scorer_of
+from joker.estimators.sklearn_words import get_kernel
 from joker.kernels import Kernel
 from joker.kernels.bandwidth import check_rule
 from joker.runtime import parse_device
 from joker.solvers import Settings
 from joker.solvers.settings import AUTO
 
-SWITCHES = ("fit_intercept", "standardize", "warm_start")
+SWITCHES = ("fit_intercept", "warm_start")
 
 
 def check_settings(model: Any, n_inputs: int | None) -> None:
     """Check the parameters that all estimators share: see `KernelEstimator.check_settings`."""
     resolve.penalties(model.lam)
-    kernel = kernels.get(model.kernel)
+    kernel = get_kernel(model.kernel)
     _check_bandwidth(model.bandwidth, kernel, n_inputs)
     m = resolve.n_features(model.n_features, model.features, kernel, 1, n_inputs or 1)
     features.check(kernel, model.features, n_inputs or m or 1, m)
@@ -39,6 +40,7 @@ def check_settings(model: Any, n_inputs: int | None) -> None:
     )
     for name in SWITCHES:
         resolve.flag(name, getattr(model, name))
+    resolve.check_standardize(model.standardize)
     scorer_of(model.early_stopping)
     resolve.fraction(model.validation_fraction)
     resolve.callbacks(model.callbacks, model.verbose, model.early_stopping)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -19,7 +19,9 @@ from joker.data import Labels, Store
 from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import KernelEstimator
+from joker.estimators.probabilities import choose_slopes, normalised_sigmoids, softmax, two_classes
 from joker.estimators.shared_docstring import documented
+from joker.estimators.sklearn_words import get_loss
 from joker.estimators.store_inputs import classes_of
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
 from joker.losses import Loss
@@ -28,10 +30,22 @@ from joker.runtime import chunks
 ClassWeight = Mapping[Any, float] | str | None
 
 
-def _has_probabilities(model: BaseClassifier) -> bool:
-    if model._loss().sigmoid:
-        return True
-    raise AttributeError("predict_proba needs the logistic loss. Use loss='logistic', or CalibratedClassifierCV.")
+class _WithProbabilities:
+    """A method that exists with the logistic loss only; else its absence is explained."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: BaseClassifier | None, owner: type) -> Callable[..., Any]:
+        if model is None:
+            return self.method
+        if not model._loss().sigmoid:
+            raise AttributeError(
+                f"predict_proba needs the logistic loss; {owner.__name__} has another one. Use KernelLogistic, or "
+                "sklearn.calibration.CalibratedClassifierCV around this estimator."
+            )
+        return MethodType(self.method, model)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,6 +54,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     class_weight: ClassWeight = None
 
+    _slope: float | None = field(default=1.0, init=False)  # of the softmax; None in files of earlier versions
     _task, _other_estimator, _targets_of = "classification", "KernelRegressor", staticmethod(classes_of)
 
     def check_settings(self, n_inputs: int | None = None) -> None:
@@ -57,9 +72,19 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             Xv, yv = self._check_rows(held[0], check_labels(held[1]), reset=False)
             scored = Sample(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
         sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
+        self._slope = 1.0
         self._solve(sample, scored, codes, device, hold_out=hold_out)
+        if len(self.classes_) > 2 and self._loss().sigmoid:
+            self._calibrate(sample)
         self._remember(X)
         return self
+
+    def _calibrate(self, sample: Sample) -> None:
+        """Choose the slope of the probabilities, of every model of a path."""
+        path = getattr(self, "path_", None)
+        choose_slopes((self,) if path is None else path.models, sample)
+        if path is not None:
+            self._slope = path.models[path.best]._slope
 
     def _learn_classes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:  # (n,)
         """Store the classes; return the index of the class of each row."""
@@ -69,7 +94,9 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise InvalidData(f"y must have at least two classes; got one class, {self.classes_[0]!r}. Add rows.")
+            raise InvalidData(
+                f"y must have at least two classes; got one class, {self.classes_.tolist()[0]!r}. Add rows."
+            )
         return codes_of(y, self.classes_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -85,10 +112,14 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         """Return the class of each row of X: the one with the largest decision function."""
         return self._results(X, self._classes_of)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @_WithProbabilities
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of each class: the sigmoid of f, scaled to sum 1 for more than two classes."""
-        return self._results(X, _probabilities)
+        """Return the probability of each class: the sigmoid of f, or for more than two classes a softmax.
+
+        The softmax is that of f times a slope, which is chosen on training rows by an approximate leave-one-out
+        estimate, because λ makes f too small for it.
+        """
+        return self._results(X, self._probabilities)
 
     def _signs(self, codes: NDArray[Any]) -> NDArray[np.int8]:  # (n, t)
         """Return 1 for the class of a column and −1 for the others."""
@@ -112,21 +143,20 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         classes: NDArray[Any] = self.classes_[codes]
         return classes
 
+    def _probabilities(self, f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
+        if f.shape[1] == 1:
+            return two_classes(f)
+        return normalised_sigmoids(f) if self._slope is None else softmax(f, self._slope)
+
     def _codes(self, y: NDArray[Any] | Labels) -> NDArray[Any]:
         if isinstance(y, Labels):
             codes: NDArray[Any] = self._codes(y.classes)[y.codes]
             return codes
         if len(unknown := np.setdiff1d(y, self.classes_)):
-            raise InvalidData(f"y of eval_set must have classes of y only; found {unknown[0]!r}. Leave such rows out.")
+            raise InvalidData(
+                f"y of eval_set must have classes of y only; found {unknown.tolist()[0]!r}. Leave such rows out."
+            )
         return codes_of(y, self.classes_)
-
-
-def _probabilities(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
-    p: NDArray[Any] = torch.from_numpy(f).sigmoid().numpy()
-    if p.shape[1] == 1:
-        return np.hstack([1 - p, p])
-    total = p.sum(axis=1, keepdims=True)
-    return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
 
 def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
@@ -218,7 +248,7 @@ class KernelClassifier(BaseClassifier):
     loss: str | Loss = "squared_hinge"
 
     def _loss(self) -> Loss:
-        return losses.get(self.loss)
+        return get_loss(self.loss, self._task)
 
 
 @documented

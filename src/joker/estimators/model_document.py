@@ -33,7 +33,9 @@ FITTED = {
     "history": "history_",
     "stop_reason": "stop_reason_",
     "offset": "_offset",
+    "target_scale": "_target_scale",
     "constant": "_constant",
+    "probability_slope": "_slope",
     "one_output": "_ravel",
     "several_levels": "_several",
     "levels": "_levels",
@@ -60,7 +62,15 @@ def save(estimator: Any, path: AnyPath, *, store_features: bool = False) -> None
         **_path_document(estimator),
         **({"schema": estimator.schema_.to_json()} if hasattr(estimator, "schema_") else {}),
     }
-    container.write(path, document, tensors, version=2 if np.ndim(estimator.bandwidth_) else 1)
+    container.write(path, document, tensors, version=_version(estimator))
+
+
+def _version(estimator: Any) -> int:
+    """The lowest version of the format that can represent the model."""
+    calibrated = len(getattr(estimator, "classes_", ())) > 2 and estimator._loss().sigmoid
+    if np.any(estimator._target_scale != 1) or calibrated:
+        return 3
+    return 2 if np.ndim(estimator.bandwidth_) else 1
 
 
 def _check_class(kind: type) -> None:

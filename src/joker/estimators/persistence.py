@@ -153,7 +153,10 @@ def _new(document: Document, own: CustomObjects) -> KernelEstimator:
     known = {field.name for field in fields(ESTIMATORS[name]) if field.init}
     if unknown := sorted(settings.keys() - known):
         raise InvalidFile(f"{name} has no parameter {', '.join(unknown)}")
-    return ESTIMATORS[name](**{key: decode(value, own) for key, value in settings.items()})
+    given = {key: decode(value, own) for key, value in settings.items()}
+    if "scale_target" in known:
+        given.setdefault("scale_target", False)  # files of earlier versions
+    return ESTIMATORS[name](**given)
 
 
 def _restore(estimator: KernelEstimator, document: Document, machines: list[Machine], own: CustomObjects) -> None:
@@ -163,6 +166,9 @@ def _restore(estimator: KernelEstimator, document: Document, machines: list[Mach
     first, *others = machines
     if "schema" in document:
         estimator.schema_ = Schema.from_json(document["schema"])
+    estimator._target_scale = np.ones(len(first.constant))  # these two are those of files of earlier versions
+    if is_classifier(estimator):
+        estimator._slope = None
     _set_fitted(estimator, document["fitted"], first, own)
     if "path" not in document:
         return
@@ -199,6 +205,12 @@ def _check(model: KernelEstimator, machine: Machine) -> None:
         raise InvalidFile(f"there must be a positive bandwidth for each of {inputs} inputs; got {model.bandwidth_}")
     if np.shape(model._offset) != (t,) or not np.all(np.isfinite(model._offset)):
         raise InvalidFile(f"there must be a finite offset for each of {t} columns; got {model._offset}")
+    scale = model._target_scale
+    if np.shape(scale) != (t,) or not np.all(np.isfinite(scale)) or not np.all(scale > 0):
+        raise InvalidFile(f"there must be a positive finite scale for each of {t} columns; got {scale}")
+    slope = getattr(model, "_slope", None)
+    if slope is not None and not (isinstance(slope, float) and 0 < slope < np.inf):
+        raise InvalidFile(f"the slope of the probabilities must be a positive number; got {slope!r}")
     if is_classifier(model) and t != (1 if len(classes) == 2 else len(classes)):
         raise InvalidFile(f"there must be a column for each class; got {t} columns and the classes {classes}")
     expected = len(model._levels) if getattr(model, "_several", False) else 1 if getattr(model, "_ravel", False) else t

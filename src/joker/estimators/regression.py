@@ -11,14 +11,19 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from joker import losses
 from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
+from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
+from joker.estimators.level_shift import level_residuals, shift_levels
 from joker.estimators.shared_docstring import documented
+from joker.estimators.sklearn_words import get_loss
 from joker.estimators.store_inputs import numbers_of
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
+from joker.estimators.wrong_values import check_numbers
 from joker.losses import Loss
 
 
@@ -26,11 +31,14 @@ from joker.losses import Loss
 class BaseRegressor(RegressorMixin, KernelEstimator):
     """The fit and the predictions of every regressor."""
 
+    scale_target: bool = True
+
     _task, _other_estimator, _targets_of = "regression", "KernelClassifier", staticmethod(numbers_of)
 
     def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         X, y, sample_weight = train
         device = device_of(X, self.device)
+        check_numbers(y)
         x, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
@@ -73,6 +81,23 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         # The intercept is penalised. Targets with mean 0 need only a small one.
         return sample.mean() if self._constant else super()._centre(sample)
 
+    def _unit(self, sample: Sample) -> NDArray[np.float64]:
+        if not resolve.flag("scale_target", self.scale_target):
+            return super()._unit(sample)
+        spread = sample.spread(self._offset)
+        return np.where(spread > 0, spread, 1.0)
+
+    @property
+    def target_scale_(self) -> NDArray[Any]:
+        """What each target is divided by before the fit: its deviation, or 1 with ``scale_target=False``."""
+        check_is_fitted(self)
+        scale: NDArray[Any] = self._shaped(self._target_scale[None])[0]
+        return scale
+
+    def check_settings(self, n_inputs: int | None = None) -> None:
+        super().check_settings(n_inputs)
+        resolve.flag("scale_target", self.scale_target)
+
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
         return columns[:, 0] if self._ravel else columns
 
@@ -99,11 +124,13 @@ class KernelRegressor(BaseRegressor):
     delta, epsilon, p, quantile : float, optional
         The parameter of the loss, if it is not the default:
         ``delta`` of huber, ``epsilon`` of the ε-insensitive ones, ``p`` of lp, ``quantile`` of quantile.
+        ``delta`` and ``epsilon`` are in units of the scaled targets; in units of y with ``scale_target=False``.
+    %(scale_target)s
     %(shared)s
 
     Notes
     -----
-    λ is ``alpha`` of scikit-learn's KernelRidge and ``1/C`` of its SVR.
+    λ is ``alpha`` of scikit-learn's KernelRidge; with ``scale_target=False`` it is ``1/C`` of its SVR.
 
     Examples
     --------
@@ -123,7 +150,7 @@ class KernelRegressor(BaseRegressor):
 
     def _loss(self) -> Loss:
         given = {"delta": self.delta, "epsilon": self.epsilon, "p": self.p, "quantile": self.quantile}
-        return losses.get(self.loss, **{name: value for name, value in given.items() if value is not None})
+        return get_loss(self.loss, self._task, **{name: value for name, value in given.items() if value is not None})
 
 
 @documented
@@ -135,6 +162,7 @@ class KernelRidge(BaseRegressor):
 
     Parameters
     ----------
+    %(scale_target)s
     %(shared)s
 
     Notes
@@ -166,13 +194,15 @@ class KernelHuber(BaseRegressor):
     Parameters
     ----------
     delta : float
-        The residual δ at which the loss becomes linear, in units of y.
+        The residual δ at which the loss becomes linear, in units of the scaled targets; in units of y with
+        ``scale_target=False``.
+    %(scale_target)s
     %(shared)s
 
     Notes
     -----
     scikit-learn's HuberRegressor estimates a scale s of the residuals. For that s it is this
-    machine with the linear kernel, ``delta = epsilon · s`` and ``lam = alpha · s``.
+    machine with the linear kernel, ``scale_target=False``, ``delta = epsilon · s`` and ``lam = alpha · s``.
 
     Examples
     --------
@@ -202,12 +232,15 @@ class KernelSVR(BaseRegressor):
     Parameters
     ----------
     epsilon : float
-        The half-width ε of the tube inside which a residual costs nothing.
+        The half-width ε of the tube inside which a residual costs nothing, in units of the scaled targets; in units
+        of y with ``scale_target=False``.
+    %(scale_target)s
     %(shared)s
 
     Notes
     -----
-    λ is ``1/C`` of scikit-learn's SVR and LinearSVR. SVR does not penalise its intercept.
+    With ``scale_target=False``, λ is ``1/C`` of scikit-learn's SVR and LinearSVR; else it is ``target_scale_ / C``.
+    SVR does not penalise its intercept.
 
     Examples
     --------
@@ -237,6 +270,7 @@ class KernelLp(BaseRegressor):
     ----------
     p : float
         The power, greater than 1.
+    %(scale_target)s
     %(shared)s
 
     Notes
@@ -272,6 +306,7 @@ class KernelQuantile(BaseRegressor):
     ----------
     quantile : float or sequence of float
         The levels τ, between 0 and 1. A sequence needs y of one column, and gives one column a level.
+    %(scale_target)s
     %(shared)s
 
     Notes
@@ -313,6 +348,15 @@ class KernelQuantile(BaseRegressor):
             return self._shaped(f)
         rank = np.argsort(np.argsort(self._levels, kind="stable"))
         return np.sort(f, axis=1)[:, rank]
+
+    def calibrate(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Shift each level until its share of these rows lies below it; the rows must not be training rows.
+
+        A fit that follows its training rows closely has bands that are too narrow for new rows. `joker.tune` calibrates
+        its result with the rows that it holds out. A row store has its own y.
+        """
+        y = column_or_1d(numbers_of(X, y))
+        return shift_levels(self, level_residuals(self, X, y), check_weights(sample_weight, len(y)))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of D² over the levels; 1 is perfect and 0 is as good as a constant."""

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from joker import kernels
 from joker.callbacks import Callback, EarlyStopping, Progress
 from joker.data import Blocks, Rows, Scaling, distinct
 from joker.data.array_rows import cast_row_bytes, is_sparse
+from joker.data.one_scale import on_one_scale
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, bandwidth
 from joker.planning import FitSpec
@@ -207,6 +209,22 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InvalidParameter(f"{name} must be True or False; got {value!r}. Use {name}=True.")
     return bool(value)
+
+
+def standardizes(standardize: object, bandwidth: Any, x: Any, w: NDArray[np.float64] | None) -> bool:  # (n, d), (n,)
+    """Whether checked rows are z-scored; "auto" does so unless they are on one scale, or each has its own bandwidth."""
+    if check_standardize(standardize) != AUTO:
+        return bool(standardize)
+    return isinstance(bandwidth, str | Real) and not on_one_scale(x, w)
+
+
+def check_standardize(standardize: object) -> bool | str:
+    """Return the setting, which is a switch or "auto"."""
+    if isinstance(standardize, str) and standardize == AUTO:
+        return AUTO
+    if not isinstance(standardize, bool | np.bool_):
+        raise InvalidParameter(f"standardize must be True, False or 'auto'; got {standardize!r}. Use 'auto'.")
+    return bool(standardize)
 
 
 def callbacks(given: object, verbose: object, early_stopping: object) -> list[Callback]:

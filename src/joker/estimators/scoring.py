@@ -43,6 +43,7 @@ class Scorable(Protocol):
     plan_: Plan
     _machine: Machine
     _offset: NDArray[np.float64]
+    _target_scale: NDArray[np.float64]
     _predicted: Predicted | None
 
     def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self: ...
@@ -128,7 +129,8 @@ class HeldOutScorer:
     def _score(self, scorer: Scorer, machine: Machine, i: int, f: NDArray[Any]) -> float:
         t = self.held.y.shape[1]
         fitted = copy.copy(self.model)._take(machine, self.lams, i, t)
-        model = with_predictions(fitted, self.held.x, f[:, i * t : (i + 1) * t] + fitted._offset)
+        values = f[:, i * t : (i + 1) * t] * fitted._target_scale + fitted._offset
+        model = with_predictions(fitted, self.held.x, values)
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_  # the checked rows have no names, and scikit-learn would warn
         score = scorer(model, self.held.x, self.targets)
@@ -172,7 +174,7 @@ def score_path(
     X, y, w = held
     first, *others = (model._machine for model in models)
     f = models[0]._evaluate(first.joined(others), X).double().cpu()
-    parts = np.split(f.numpy() + np.tile(models[0]._offset, len(models)), len(models), axis=1)
+    parts = [part * models[0]._target_scale + models[0]._offset for part in np.split(f.numpy(), len(models), axis=1)]
     weights = {} if w is None else {"sample_weight": w}
     ready = (with_predictions(model, X, part) for model, part in zip(models, parts, strict=True))
     losses = mean_losses(models[0], models[0]._sample(X, y, w), len(models), f)

@@ -50,10 +50,12 @@ fit_intercept : bool
     Whether to add an intercept: the weight of a feature that is always 1, penalised by λ/2 times its square like every
     other weight. A regressor first subtracts the weighted mean from the targets, so that a large offset is not
     penalised.
-standardize : bool
+standardize : bool or "auto"
     Whether to replace each input by its z-score, with the weighted mean and deviation of the training rows. Rows are
     scaled when they are read, without a second copy, and ``predict`` takes unscaled rows. A constant input has no
-    effect. ``bandwidth`` is then in units of the deviation.
+    effect. ``bandwidth`` is then in units of the deviation. ``"auto"`` does so unless X is sparse, ``bandwidth`` is an
+    array, or the inputs are on one scale: the largest deviation is at most three times the smallest, or nine inputs in
+    ten have a range of at least half the largest one. Then ``mean_`` does not exist.
 early_stopping : bool, str or callable
     Whether to stop when a score on held-out rows has not risen for three epochs, and to return the model of the best
     epoch (and of the best λ of a path). With True the score is minus the mean loss. It can also be the name of a
@@ -98,7 +100,7 @@ coef_ : ndarray of shape (m,) or (t, m)
 intercept_ : float or ndarray of shape (t,)
     The intercept; 0 without one.
 mean_, scale_ : ndarray of shape (d,)
-    With ``standardize``, the mean and the deviation of each input; the deviation of a constant input is 0.
+    If inputs were standardised, the mean and the deviation of each input; the deviation of a constant input is 0.
 lam_ : float
     The λ of the model.
 bandwidth_ : float or ndarray of shape (d,)
@@ -130,12 +132,21 @@ feature_names_in_ : ndarray of str
     The names of the inputs, if X has any.
 """
 
+SCALE_TARGET_DOCSTRING = """
+scale_target : bool
+    Whether to divide the targets by their weighted standard deviation on the training rows before the fit, each output
+    by its own; without an intercept, by their root mean square. Predictions are in units of y. The loss, λ, the scores
+    of ``path_`` and ``history_`` are those of the scaled targets. The squared loss gives the same predictions with and
+    without scaling.
+"""
+
 Documented = TypeVar("Documented", bound=type)
 
 
 def documented(cls: Documented) -> Documented:
-    """Insert the shared text into the docstring of a class at ``%(shared)s``, and the default of each parameter."""
+    """Insert the shared texts into the docstring of a class, and the default of each parameter."""
     text = cleandoc(cls.__doc__ or "").replace("%(shared)s", SHARED_DOCSTRING.strip())
+    text = text.replace("%(scale_target)s", SCALE_TARGET_DOCSTRING.strip())
     for field in fields(cls):
         text = re.sub(rf"^{field.name} : .*", rf"\g<0>, default={field.default!r}", text, count=1, flags=re.MULTILINE)
     cls.__doc__ = text

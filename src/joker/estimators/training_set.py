@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,6 +83,31 @@ class Sample:
                 weight += more
                 mean += (np.average(y.astype(np.float64), axis=0, weights=w) - mean) * (more / weight)
         return mean
+
+    def spread(
+        self,
+        centre: NDArray[np.float64],  # (t,)
+    ) -> NDArray[np.float64]:  # (t,)
+        """The weighted root mean square of the targets minus ``centre``; 0 for a target that is constant."""
+        largest, low, high = np.zeros(self.y.shape[1]), np.inf, -np.inf
+        for y, _ in self._weighted_targets():
+            largest = np.maximum(largest, np.abs(y - centre).max(axis=0))
+            low, high = np.minimum(low, y.min(axis=0)), np.maximum(high, y.max(axis=0))
+        largest[(low == high) | (largest == 0)] = 0.0
+        unit = np.where(largest > 0, largest, 1.0)  # squares of these multiples of it neither overflow nor vanish
+        square, weight = np.zeros(self.y.shape[1]), 0.0
+        for y, w in self._weighted_targets():
+            square += w @ ((y - centre) / unit) ** 2
+            weight += float(w.sum())
+        return largest * np.sqrt(square / weight)
+
+    def _weighted_targets(self) -> Iterator[tuple[NDArray[Any], NDArray[np.float64]]]:  # (k, t), (k,)
+        """Yield the targets of positive weight, some rows at a time, with their weights."""
+        for rows in chunks(*self.y.shape):
+            y = self.y[rows]
+            w = np.ones(len(y)) if self.w is None else self.w[rows]
+            if w.any():
+                yield (y, w) if self.w is None else (y[w > 0], w[w > 0])
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from joker.data.array_rows import arrays_of
@@ -27,9 +28,16 @@ class ProblemHashes:
     kernel: Kernel
 
     @classmethod
-    def of(cls, sample: Sample, lams: list[float], training: Training) -> ProblemHashes:
-        """Return the hashes of a problem."""
-        return cls(joblib.hash(arrays_of(sample.x)), joblib.hash((sample.y, sample.w, lams)), training.kernel)
+    def of(
+        cls,
+        sample: Sample,
+        lams: list[float],
+        target_scale: NDArray[np.float64],  # (t,)
+        training: Training,
+    ) -> ProblemHashes:
+        """Return the hashes of a problem, whose targets are divided by ``target_scale``."""
+        targets = joblib.hash((sample.y, sample.w, lams, target_scale))
+        return cls(joblib.hash(arrays_of(sample.x)), targets, training.kernel)
 
 
 @dataclass(frozen=True, eq=False)

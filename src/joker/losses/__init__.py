@@ -54,9 +54,11 @@ def get(loss: str | Loss, **parameters: float) -> Loss:
     kind = NAMES[loss]
     allowed = {field.name for field in fields(kind)}
     if unknown := sorted(set(parameters) - allowed):
+        owners = sorted(name for name, other in NAMES.items() if unknown[0] in {field.name for field in fields(other)})
+        remedy = f", or use loss={' or '.join(map(repr, owners))}" if owners else ""
         raise InvalidParameter(
             f"parameters of the loss {loss!r} must be among {sorted(allowed) or 'none'}; got {unknown}. "
-            "Leave out the parameters that this loss does not have."
+            f"Leave out {unknown[0]}{remedy}."
         )
     return kind(**parameters)
 

@@ -28,9 +28,19 @@ LOCK, RESULT = "lock", "result"  # names of files in a work folder
 def parse_path(path: AnyPath, example: str) -> Path:
     """Return ``path`` as a Path; ``example`` is a file name for the error message."""
     try:
-        return Path(os.fsdecode(path))
+        parsed = Path(os.fsdecode(path))
     except TypeError as error:
         raise InvalidParameter(f"path must be a str or a Path; got {path!r}. Use for example {example!r}.") from error
+    try:
+        parsed.exists()
+        fault = "a null character" if "\0" in str(parsed) else None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            return parsed
+        fault = f"{len(parsed.name)} characters in its last part"
+    if fault:
+        raise InvalidParameter(f"path must be a name that files can have; it has {fault}. Use for example {example!r}.")
+    return parsed
 
 
 def resolve_target(path: AnyPath, example: str) -> Path:

@@ -121,8 +121,11 @@ class Search:
         self.stop_when_stable = stop_when_stable
         self.trials: list[Trial] = []
 
-    def best(self, families: Sequence[Family], rows: Sequence[int]) -> Trial:
-        """Run stages with these numbers of rows, until one changes nothing or is the last; return its best trial."""
+    def best(self, families: Sequence[Family], rows: Sequence[int], default: Candidate | None = None) -> Trial:
+        """Run stages with these numbers of rows, until one changes nothing or is the last; return its best trial.
+
+        The last stage also tries ``default``, whatever the time is, so that the result is at least as good.
+        """
         candidates = [candidate for family in families for candidate in family.first()]
         for stage, size in enumerate(rows):
             before = self._ranked()[0].candidate if self.trials else None
@@ -136,6 +139,8 @@ class Search:
             if self.stop_when_stable and stable:
                 break
             candidates = self._next(len(families), stage + 1)
+        if default is not None:
+            self._try_default(default)
         winner = self._ranked()[0]
         same = [trial for trial in self.trials if (trial.stage, trial.candidate) == (winner.stage, winner.candidate)]
         return max(same, key=lambda trial: trial.merit(self.by_score or self.final_lam_by_score))
@@ -151,6 +156,13 @@ class Search:
         trials = self.run(stage, rows, candidate)
         self.trials += trials
         return max(trials, key=self._merit)
+
+    def _try_default(self, default: Candidate) -> None:
+        """Run the default in the latest stage, unless that has tried its kernel, bandwidth and λ."""
+        last = self.trials[-1]
+        known = [t.lam for t in self.trials if t.stage == last.stage and t.candidate.is_like(default)]
+        if missing := tuple(lam for lam in default.lam if not any(math.isclose(lam, other) for other in known)):
+            self.trials += self.run(last.stage, last.rows, replace(default, lam=missing))
 
     def _try_narrower(self, rows: int) -> None:
         """In the first stage, try narrower bandwidths for each kernel whose narrowest is its best so far.

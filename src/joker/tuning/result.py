@@ -30,6 +30,13 @@ class Tuned:
         The best entry, of the last stage.
     search_seconds, fit_seconds : float
         The time of the trials and of the fit on all rows.
+    task : {"classification", "regression"}
+        The task of the estimator.
+    task_reason : str or None
+        What was found in y if the task was guessed from it; else None.
+    criterion : {"loss", "ranking", "scoring"}
+        What decided between trials: the loss; the area under the ROC curve, because a class is rare (it is the
+        ``score`` in the table); or the ``scoring`` that was given.
     """
 
     estimator: Any
@@ -37,6 +44,9 @@ class Tuned:
     best: dict[str, Any]
     search_seconds: float
     fit_seconds: float
+    task: str
+    task_reason: str | None = None
+    criterion: str = "loss"
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.estimator, self.table))
@@ -46,8 +56,12 @@ class Tuned:
         return (
             f"Tuned({type(self.estimator).__name__}: {_name(best['kernel'])} kernel, bandwidth {best['bandwidth']:.4g}"
             f"{_relevance(best)}, lam {best['lam']:.4g}; score {best['score']:.4f} on held-out rows; "
-            f"{len(self.table)} trials in {self.search_seconds:.1f} s, fit in {self.fit_seconds:.1f} s)"
+            f"{len(self.table)} trials in {self.search_seconds:.1f} s, fit in {self.fit_seconds:.1f} s"
+            f"{self._guess()})"
         )
+
+    def _guess(self) -> str:
+        return f"; guessed task: {self.task}, y has {self.task_reason}" if self.task_reason else ""
 
     def __str__(self) -> str:
         lines = [COLUMNS, *(_line(entry) for entry in self.table)]

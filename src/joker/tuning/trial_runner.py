@@ -23,13 +23,16 @@ from joker.errors import InvalidData
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.input_bandwidths import divided_by
+from joker.estimators.level_shift import level_residuals
+from joker.estimators.regression import KernelQuantile
 from joker.estimators.scoring import mean_loss_at_zero, score_path
 from joker.estimators.training_set import LabelledRows
 from joker.kernels import Kernel
 from joker.solvers.settings import AUTO
 from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, Trial
 from joker.tuning.input_importance import InputImportance, max_importance_rows, measure_importance
-from joker.tuning.splits import Split, make_splits
+from joker.tuning.rare_class import has_rare_class
+from joker.tuning.splits import Split, make_splits, screening_rows
 
 MIN_TUNING_ROWS = 10
 TRIAL_EPOCHS = 2  # at most: after one epoch the ranking of candidates differs, after two it is that after ten
@@ -54,6 +57,10 @@ class TrialRunner:
         ``scorer(estimator, X, y)``, with ``sample_weight`` where rows have weights.
     x, y, w : ndarray; x may be a CSR matrix or rows of a store
         All rows, their targets and weights.
+    codes : ndarray
+        The number of the class of each row; 0 for numbers.
+    rare : bool
+        Whether a class is rare.
     splits : list of Split
         The rows that trials are trained on and scored on.
     unit : float
@@ -71,6 +78,8 @@ class TrialRunner:
     x: Any  # (n, d), an array, a CSR matrix or rows of a store
     y: NDArray[Any]  # (n,) or (n, t)
     w: NDArray[np.float64] | None  # (n,)
+    codes: NDArray[np.intp]  # (n,)
+    rare: bool
     splits: list[Split]
     unit: float
     scaling: Scaling | None = None
@@ -97,6 +106,23 @@ class TrialRunner:
             return Family(kernel, tuple(given), False, lam, powers)
         median = self._sigma("median", shape, powers[0])
         return Family(kernel, tuple(median * share for share in FIRST_BANDWIDTHS), True, lam, powers)
+
+    def default(self, given: KernelEstimator, families: Sequence[Family]) -> Candidate | None:
+        """Return the candidate that the estimator is without a search; None if its kernel is not to be tried.
+
+        So is an estimator with a bandwidth of its own for each input.
+        """
+        family = next((family for family in families if family.kernel == given.kernel), None)
+        if family is None or not isinstance(given.bandwidth, str | Real):
+            return None
+        shape = kernels.get(given.kernel)
+        w = None if self.w is None else torch.as_tensor(self.w)
+        rows = self._rows(self.x, 0.0)
+        sigma = resolve.sigma(given.bandwidth, given.kernel, shape, rows, w, self._seed) if shape.has_bandwidth else 1.0
+        candidate = Candidate(family, sigma, family.lam or (1.0,))
+        if family.lam is None:
+            candidate = replace(candidate, lam=(resolve.penalties(given.lam)[0] / self._unit(candidate),))
+        return candidate
 
     def reweight(self, candidate: Candidate, power: float) -> Candidate | None:
         """Return a candidate with other weights of inputs, and the bandwidth that is the same share of the median."""
@@ -135,11 +161,28 @@ class TrialRunner:
                 self.report(self.entry(trial))
         return trials
 
+    def held_out_levels(
+        self, model: KernelQuantile, best: Candidate, rows: int
+    ) -> tuple[Any, Any]:  # (n, levels), (n,)
+        """Return the residuals of the held-out rows for each level of a quantile machine, and their weights.
+
+        ``model`` has the settings of the winner, and is fitted on at most ``rows`` training rows of each split.
+        """
+        residuals, weights = [], []
+        for k, split in enumerate(self.splits):
+            some = np.sort(split.train[:rows])
+            one = clone(model).set_params(bandwidth=self.bandwidth(best, k), random_state=self._seed, **TRIAL_SETTINGS)
+            x, y, w = self._labelled(split.held)
+            residuals.append(level_residuals(one.fit_sample(self._labelled(some)), x, y))
+            weights.append(w)
+        return np.concatenate(residuals), None if self.w is None else np.concatenate(weights)
+
     @property
     def accuracy_decides(self) -> bool:
-        """Whether accuracy chooses λ: for classifiers without class weights, if enough rows are held out."""
+        """Whether accuracy chooses λ: for classifiers without weighted or rare classes, if enough rows are held out."""
         weighted = self.estimator.get_params().get("class_weight") is not None
-        return is_classifier(self.estimator) and not weighted and len(self.splits[0].held) >= MIN_ACCURACY_ROWS
+        enough = len(self.splits[0].held) >= MIN_ACCURACY_ROWS
+        return is_classifier(self.estimator) and not weighted and not self.rare and enough
 
     def n_features(self, kernel: str | Kernel) -> int | None:
         """Return the number of features of the fit on all rows; None stands for the kernel itself."""
@@ -183,13 +226,12 @@ class TrialRunner:
     def _splits(self, stage: int) -> int:
         """The number of splits to run: all of them; in the first stage, as many as hold out some hundred rows."""
         enough = math.ceil(SCREENING_ROWS_OF_FOLDS / len(self.splits[0].held))
-        return min(enough, len(self.splits)) if stage == 0 else len(self.splits)
+        return min(enough, len(self.splits)) if stage == 0 and not self.rare else len(self.splits)
 
     def _held(self, stage: int, k: int) -> NDArray[np.intp]:
-        """The rows to score on: all that are held out; in the first stage some, with the same shares of classes."""
+        """The rows to score on: all that are held out; in the first stage some."""
         held = self.splits[k].held
-        count = min(SCREENING_ROWS, len(held)) if stage == 0 else len(held)
-        return held[np.arange(count) * len(held) // count]
+        return screening_rows(held, self.codes, SCREENING_ROWS, self.rare) if stage == 0 else held
 
     def _fit_and_score(self, candidate: Candidate, k: int, size: int, held: NDArray[np.intp]) -> Any:  # (2, λ)
         rows = np.sort(self.splits[k].train[:size])
@@ -263,9 +305,12 @@ def make_trial_runner(
             "Add rows, or fit an estimator."
         )
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
-    splits, unit = make_splits(weighted_rows, codes, random), unit_of_penalty(model, y, w)
-    scaling = input_statistics(x, w) if resolve.flag("standardize", model.standardize) else None
-    return TrialRunner(short, scorer, x, y, w, splits, unit, scaling, report, out_of_time)
+    rare = has_rare_class(codes[weighted_rows])
+    splits, unit = make_splits(weighted_rows, codes, random, rare), unit_of_penalty(model, y, w)
+    model.set_params(standardize=resolve.standardizes(model.standardize, AUTO, x, w))
+    short.set_params(standardize=model.standardize)
+    scaling = input_statistics(x, w) if model.standardize else None
+    return TrialRunner(short, scorer, x, y, w, codes, rare, splits, unit, scaling, report, out_of_time)
 
 
 def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:
@@ -279,6 +324,8 @@ def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float
         counted = y if w is None else y[w > 0]
         targets = torch.tensor(counted.reshape(len(counted), -1), dtype=torch.float64)
         targets = targets - targets.mean(dim=0)
+        if model.get_params()["scale_target"]:
+            targets = targets / targets.square().mean(dim=0).sqrt().where(targets.any(dim=0), 1.0)
     weight = 1.0 if w is None else float(w[w > 0].mean())
     square = float(targets.square().mean()) / 2
     unit = weight * mean_loss_at_zero(model, targets) / square if square > 0 else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,27 +15,29 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils import assert_all_finite, check_consistent_length
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, column_or_1d
 
-from joker.data import Store, StoreRows
+from joker.data import Store, StoreRows, TaskGuess, guess_task
 from joker.data.array_rows import INPUT_DTYPES, as_array, device_of
-from joker.errors import InvalidData, InvalidParameter, UnknownName
+from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.regression import KernelRidge
+from joker.estimators.level_shift import shift_levels
+from joker.estimators.regression import KernelQuantile, KernelRidge
+from joker.estimators.sklearn_words import get_kernel
 from joker.estimators.training_set import check_weights
+from joker.estimators.wrong_values import naming_columns
 from joker.kernels import Kernel, get
 from joker.solvers.settings import AUTO
 from joker.tuning.halving import Search, stage_rows
 from joker.tuning.input_importance import powers_to_try
+from joker.tuning.rare_class import ranking_score
 from joker.tuning.result import Tuned
 from joker.tuning.trial_runner import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
 
 DEFAULT_KERNELS = ("gaussian", "matern12", "laplacian")  # for smooth targets, rough ones, and rough in single inputs
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
-MAX_CLASSES = 100  # numeric targets with more distinct values are regression targets
 
 
 def tune(
@@ -70,7 +73,15 @@ def tune(
     Candidates are compared by the mean loss on rows that no trial is trained on: a fifth of the rows, at most 5,000, of
     which the first stage uses 512. With fewer than 2,000 rows the loss is averaged over three folds, with fewer than
     500 over five. With at least 10,000 rows, the final λ of a classifier without class weights is the one with the
-    best accuracy. The winner is fitted on all rows.
+    best accuracy. The winner is fitted on all rows. Unless ``kernels``, ``bandwidths`` or ``lam`` are given, the last
+    stage also tries the estimator as it is, so that the winner is at least as good on the held-out rows.
+
+    Held-out rows have the same share of every class as all rows. If more than 95% of the rows are of one class, the
+    others are rare. Then the area under the ROC curve decides instead of the loss and the accuracy, every stage has
+    all rows of the rare classes (at most 256 of each), and the scores are averaged over three folds if fewer than 50
+    rows of a class would be held out.
+
+    The levels of a KernelQuantile are calibrated with the held-out rows: see its method ``calibrate``.
 
     Parameters
     ----------
@@ -83,8 +94,10 @@ def tune(
         An estimator whose other settings are kept; kernel, bandwidth and λ are replaced by the chosen ones. The default
         is ``KernelClassifier()``, with the squared hinge loss, or ``KernelRidge()``.
     task : {"classification", "regression"}, optional
-        The default is classification for text, truth values and whole numbers with at most 100 distinct values, and
-        regression for other numbers and for several columns.
+        The default is the guess of :func:`joker.data.guess_task`: classification for text, truth values and whole
+        numbers with at most 20 distinct values; regression for other numbers and for several columns. Integers that
+        number classes from 0 or 1 may have 100 distinct values. The result says what was guessed, and a warning does
+        if another reading is likely.
     kernels : kernel or sequence of kernels, optional
         Names or :class:`joker.kernels.Kernel` objects to try. The default is the Gaussian, the Matérn kernel of order ½
         and the Laplacian, without those that do not have the ``features`` of the estimator. If n_features="auto" uses
@@ -142,8 +155,11 @@ def tune(
     """
     started = time.perf_counter()
     out_of_time = _deadline(max_time, started)
+    if task is not None and task not in TASKS:
+        raise UnknownName.among("task", task, TASKS)
     x, targets, task = _data(X, as_array(y), task, estimator)
-    model = _estimator(estimator, task, targets)
+    guessed = _guess(targets) if estimator is None and task is None else None
+    model = _estimator(estimator, guessed.task if guessed else task)
     labels = _labels(targets, is_classifier(model))
     check_consistent_length(x, labels)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
@@ -153,25 +169,36 @@ def tune(
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
     device = device_of(X, model.device)
     runner = make_trial_runner(model, _scorer(model, scoring), x, labels, w, device, callback, out_of_time)
+    ranking = scoring is None and runner.rare
+    if ranking:
+        runner = replace(runner, scorer=ranking_score)
     penalties = _penalties(lam, model)
     to_try = _kernels(kernels, model, runner)
     powers = _powers(relevance, to_try, runner, bandwidths is None)
     families = [runner.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in to_try]
     search = Search(
         runner.run,
-        by_score=scoring is not None,
+        by_score=ranking or scoring is not None,
         final_lam_by_score=runner.accuracy_decides,
         stop_when_stable=rows is None and all(runner.n_features(kernel) is None for kernel in to_try),
         out_of_time=out_of_time,
         reweight=runner.reweight,
     )
-    best = search.best(families, _stage_rows(rows, len(runner.splits[0].train)))
+    free = kernels is None and bandwidths is None and lam is None
+    default = runner.default(model, families) if free else None
+    best = search.best(families, _stage_rows(rows, len(runner.splits[0].train)), default)
     search_seconds = time.perf_counter() - started
     table = [runner.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
     model.set_params(kernel=winner["kernel"], bandwidth=runner.bandwidth(best.candidate), lam=winner["lam"])
     model.fit(X, y, sample_weight=sample_weight)
-    return Tuned(model, table, winner, search_seconds, time.perf_counter() - started - search_seconds)
+    if isinstance(model, KernelQuantile):
+        shift_levels(model, *runner.held_out_levels(model, best.candidate, best.rows))
+    fit_seconds = time.perf_counter() - started - search_seconds
+    actual = "classification" if is_classifier(model) else "regression"
+    criterion = "ranking" if ranking else "loss" if scoring is None else "scoring"
+    reason = guessed.reason if guessed else None
+    return Tuned(model, table, winner, search_seconds, fit_seconds, actual, reason, criterion)
 
 
 def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str | None]:
@@ -181,16 +208,19 @@ def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str |
         return X.x, X.y if y is None else y, task
     if isinstance(X, StoreRows):
         return X, y, task
-    x = check_array(as_array(X), accept_sparse="csr", dtype=INPUT_DTYPES, input_name="X", estimator="tune")
+    with naming_columns(X):
+        x = check_array(as_array(X), accept_sparse="csr", dtype=INPUT_DTYPES, input_name="X", estimator="tune")
     return x, y, task
 
 
-def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> KernelEstimator:
+def _estimator(given: Any, task: str | None) -> KernelEstimator:
     """An unfitted copy of the given estimator, or the default one for the task."""
-    if task is not None and task not in TASKS:
-        raise UnknownName.among("task", task, TASKS)
     if given is None:
-        return TASKS[task or _task_of(np.asarray(y))]()
+        return TASKS[str(task)]()
+    if isinstance(given, type) and issubclass(given, KernelEstimator):
+        raise InvalidParameter(
+            f"estimator must be an instance; got the class {given.__name__}. Use estimator={given.__name__}()."
+        )
     if not isinstance(given, KernelEstimator):
         raise InvalidParameter(
             f"estimator must be an estimator of joker, such as KernelRidge(); got {given!r}. "
@@ -202,19 +232,13 @@ def _estimator(given: KernelEstimator | None, task: str | None, y: Any) -> Kerne
     return clone(given)  # type: ignore[no-any-return]
 
 
-def _task_of(y: NDArray[Any]) -> str:
-    """Classification for text, truth values and few whole numbers in one column; regression for other numbers."""
-    assert_all_finite(y, input_name="y")
-    if y.dtype.kind in "iuf" and (np.squeeze(y).ndim > 1 or len(np.unique(y)) > MAX_CLASSES):
-        return "regression"
-    kind = type_of_target(y, input_name="y")
-    if kind.startswith("continuous"):
-        return "regression"
-    if kind in ("binary", "multiclass"):
-        return "classification"
-    raise InvalidData(
-        f"y must be numbers, or one column of classes; got targets of the kind {kind!r}. Give one column at a time."
-    )
+def _guess(y: Any) -> TaskGuess:
+    """The task that the targets mean; it is said if another reading is likely."""
+    targets = np.asarray(y)
+    assert_all_finite(targets, input_name="y")
+    guessed = guess_task(targets)
+    guessed.say()
+    return guessed
 
 
 def _labels(y: Any, classes: bool) -> NDArray[Any]:
@@ -244,6 +268,8 @@ def _kernels(given: Any, model: KernelEstimator, runner: TrialRunner) -> list[st
     kernels = [given] if isinstance(given, str | Kernel) else _as_list(given)
     if not kernels:
         raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
+    for kernel in kernels:
+        get_kernel(kernel)
     return kernels
 
 

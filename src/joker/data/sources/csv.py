@@ -16,7 +16,7 @@ from joker.data.sources.column_selection import ColumnSelection, TableColumns, s
 from joker.data.sources.dtypes import TEXT_DTYPE
 from joker.data.sources.read_options import ReadOptions
 from joker.data.sources.text_files import TextFormat, blocks, detect_format, read_head, reads_as_number
-from joker.data.sources.validation import refuse_text
+from joker.data.sources.validation import refuse_empty, refuse_text
 from joker.errors import InvalidData, InvalidFile
 
 MISSING_VALUES = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "#N/A", "<NA>")
@@ -45,6 +45,8 @@ def open_csv(options: ReadOptions) -> CsvSource:
     text_format = detect_format(options.path, head, options.header, options.delimiter)
     table = TableColumns(options.name, text_format.names, text_format.named)
     selection = select_columns(table, options.target, options.columns, options.schema)
+    if not selection.inputs:
+        refuse_empty(options.name, "the target is its only column")
     inferred = _kinds_at_head(head, text_format)
     dtype = TEXT_DTYPE if options.dtype is None else options.dtype
     schema = options.schema or arrow_schema(selection, inferred, options.one_hot)

@@ -17,7 +17,7 @@ from joker.data.sources.read_options import ReadOptions
 from joker.data.sources.validation import decoding
 from joker.errors import MissingPackage
 
-_opening = partial(decoding, "HDF5 file", (OSError, KeyError, UnicodeDecodeError))
+_opening = partial(decoding, "HDF5 file", (OSError, KeyError, RuntimeError, TypeError, ValueError, OverflowError))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,12 @@ from joker.data.sources.dtypes import TEXT_DTYPE
 from joker.data.sources.read_options import ReadOptions
 from joker.data.sources.text_files import TEXT_BLOCK_BYTES, open_text, reading, reads_as_number
 from joker.data.sources.validation import refuse_empty
-from joker.errors import InvalidData, UnknownName
+from joker.errors import InvalidData, InvalidFile, UnknownName
 
 LABEL = "label"
-ENTRY_PATTERN = re.compile(r"(\d+):(\S+)")
+ENTRY_PATTERN = re.compile(r"([0-9]+):(\S+)")
+ENTRY_BYTES = 24  # of an entry in a line, with many digits
+PYTHON_NUMBER = re.compile(rb"(?m)^[^#\n]*[0-9]_[0-9]")  # which Python's float reads, and no other program
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +34,13 @@ class LibsvmSource(CheckedSource):
     path: Path
     places: NDArray[np.int64]  # the column of each index in the file, or -1; the last one is for all larger indices
     strict: bool  # whether an index without a column is an error
+    max_inputs: int
 
     def read(self, rows: int) -> Iterator[Batch]:
         from scipy.sparse import csr_array
 
         first = 0
-        for entries, y in parsed(self.path, self.dtype):
+        for entries, y in parsed(self.path, self.dtype, self.max_inputs):
             columns = self._columns(entries, first)
             whole = csr_array((entries.data, columns, entries.indptr), (len(y), self.schema.width + 1))
             inputs = whole[:, : self.schema.width]
@@ -70,21 +73,27 @@ def open_libsvm(options: ReadOptions) -> LibsvmSource:
     dtype = TEXT_DTYPE if options.dtype is None else options.dtype
     if options.schema is not None:
         places = _places(_indices(options.schema))
-        return LibsvmSource(options.name, options.schema, dtype, None, options.path, places, True)
+        return LibsvmSource(options.name, options.schema, dtype, None, options.path, places, True, options.max_inputs)
     base, width, count = _extent(options)
     table = TableColumns(options.name, tuple(str(base + j) for j in range(width)))
     selection = select_columns(table, None, options.columns, None)
     schema = Schema.numbers(selection.names, LABEL)
     places = _places(np.array(selection.inputs, np.int64) + base)
-    return LibsvmSource(options.name, schema, dtype, count, options.path, places, False)
+    return LibsvmSource(options.name, schema, dtype, count, options.path, places, False, options.max_inputs)
 
 
 def _extent(options: ReadOptions) -> tuple[int, int, int]:
     """Return the first index (1, or 0 if the file contains it), the number of columns and the number of rows."""
     low, high, count = 1, -1, 0
-    for entries, y in parsed(options.path, TEXT_DTYPE):
+    for entries, y in parsed(options.path, TEXT_DTYPE, options.max_inputs):
         if len(entries.indices):
             low, high = min(low, int(entries.indices.min())), max(high, int(entries.indices.max()))
+        if high > options.max_inputs:
+            row = count + int(np.searchsorted(entries.indptr, int(entries.indices.argmax()), "right")) - 1
+            raise InvalidData(
+                f"{options.name}: an index must be at most {options.max_inputs}; found {high} at row {row}. Correct "
+                "the row, or allow more columns with max_inputs=."
+            )
         count += len(y)
     if not count or high < low:
         refuse_empty(options.name, f"it has {count} rows and no entries" if count else "the file is empty")
@@ -105,13 +114,15 @@ def _places(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     return places
 
 
-def parsed(path: Path, dtype: np.dtype[Any]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+def parsed(path: Path, dtype: np.dtype[Any], max_inputs: int) -> Iterator[tuple[Any, NDArray[np.float64]]]:
     """Yield CSR matrices whose columns are the indices in the file, and the labels, a block of lines at a time."""
     from sklearn.datasets import load_svmlight_file
 
     first = 0
-    for block in _blocks(path):
+    for block in _blocks(path, max_inputs * ENTRY_BYTES):
         try:
+            if b"_" in block and PYTHON_NUMBER.search(block):
+                raise InvalidData("it has a number with an underscore")
             x, y = load_svmlight_file(BytesIO(block), dtype=dtype, zero_based=True)
         except (ValueError, OverflowError, UnicodeDecodeError) as error:
             _explain(path, block, first, error)
@@ -120,11 +131,17 @@ def parsed(path: Path, dtype: np.dtype[Any]) -> Iterator[tuple[Any, NDArray[np.f
         first += len(y)
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _blocks(path: Path, max_line: int) -> Iterator[bytes]:
     """Yield complete lines, about TEXT_BLOCK_BYTES at a time."""
     with reading(path), open_text(path) as file:
         while block := file.read(TEXT_BLOCK_BYTES):
-            yield block + file.readline()
+            rest = file.readline(max_line)
+            if len(rest) == max_line and not rest.endswith(b"\n"):
+                raise InvalidFile(
+                    f"{path}: a line must be shorter than {max_line} bytes; one is longer. Check the file, or allow "
+                    "longer lines with max_inputs=."
+                )
+            yield block + rest
 
 
 def looks_like_libsvm(head: bytes) -> bool:

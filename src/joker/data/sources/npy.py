@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,6 +17,19 @@ from joker.data.sources.arrays import StreamedArray
 from joker.data.sources.validation import decoding
 from joker.errors import InvalidFile
 
+# What NumPy raises for a damaged header, which is the text of a Python dictionary.
+HEADER_ERRORS = (
+    ValueError,
+    KeyError,
+    EOFError,
+    OSError,
+    SyntaxError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    TokenError,
+)
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -24,8 +38,10 @@ Header = tuple[tuple[int, ...], np.dtype[Any], bool, int]  # the fields shape, d
 
 def read_header(file: Any, name: str) -> Header:
     """Read the header of a .npy file, and leave the file at the data."""
-    with decoding("array that numpy.save wrote", (ValueError, KeyError, EOFError, OSError), name):
+    with decoding("array that numpy.save wrote", HEADER_ERRORS, name):
         shape, fortran, dtype = _READERS[npy.read_magic(file)](file)
+    if any(length < 0 for length in shape):
+        raise InvalidFile(f"{name} must have a shape of whole numbers; it has {shape}. Write or copy it again.")
     if dtype.hasobject or not shape:
         found = "Python objects" if dtype.hasobject else "a single number"
         raise InvalidFile(f"{name} must be an array of numbers or of text; it holds {found}. Convert it and save it.")

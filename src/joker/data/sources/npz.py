@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,19 @@ from joker.data.sources.read_options import ReadOptions
 from joker.data.sources.validation import decoding
 from joker.errors import InvalidFile
 
-_UNZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+# A damaged directory has wrong offsets and lengths: seeking to them raises an OSError or a ValueError.
+_UNZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    UnicodeDecodeError,
+)
 _unzipping = partial(decoding, "file of numpy.savez", _UNZIP_ERRORS)
 
 
@@ -77,5 +92,8 @@ def _members(path: Path) -> dict[str, NpzArray]:
             name = member.removesuffix(".npy")
             title = f"{path}, array {name!r},"
             with archive.open(member) as file, suppress(InvalidFile):  # it may hold arrays that cannot be tables
-                arrays[name] = NpzArray(title, *read_header(file, title), path, member)
+                array = NpzArray(title, *read_header(file, title), path, member)
+                wanted = array.offset + prod(array.shape) * array.dtype.itemsize
+                if wanted <= archive.getinfo(member).file_size:
+                    arrays[name] = array
     return arrays

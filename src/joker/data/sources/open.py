@@ -19,9 +19,10 @@ from joker.data.sources.libsvm import looks_like_libsvm, open_libsvm
 from joker.data.sources.npy import open_npy
 from joker.data.sources.npz import open_npz
 from joker.data.sources.parquet import FORMATS, open_dataset
-from joker.data.sources.read_options import ReadOptions
+from joker.data.sources.read_options import MAX_INPUTS, ReadOptions
 from joker.data.sources.text_files import OPENERS, read_head
 from joker.errors import InvalidFile, MissingFile
+from joker.runtime.atomic_file import parse_path
 
 
 def open_source(
@@ -35,6 +36,7 @@ def open_source(
     delimiter: str | None = None,
     inputs: str | None = None,
     dtype: Any = None,
+    max_inputs: int = MAX_INPUTS,
 ) -> Source:
     """Open a table on disk, to be read in bounded memory.
 
@@ -64,6 +66,9 @@ def open_source(
     dtype : {"float32", "float64"}, optional
         The type of the inputs. By default it is float32 for text. Binary files keep uint8, int16, float16, float32 and
         float64 if all inputs have the same type; all other types become float32.
+    max_inputs : int
+        The largest number of columns that LIBSVM text may have; it also limits the length of a line. A wrong index
+        would otherwise take all memory.
 
     Returns
     -------
@@ -71,10 +76,15 @@ def open_source(
         The table, which can be read several times.
     """
     one_hot, kind = check_categories(categories), check_dtype(dtype)
-    place = Path(path)
+    place = parse_path(path, "train.csv")
     if not place.exists():
         raise MissingFile(f"a file of data must exist; {place} does not. Check the path.")
-    options = ReadOptions(place, target, columns, header, one_hot, schema, delimiter, inputs, kind)
+    if not (place.is_file() or place.is_dir()):
+        raise InvalidFile(
+            f"a file of data must be a regular file or a folder, since it is read more than once; {place} is a pipe or "
+            "a device. Copy the data to a file first."
+        )
+    options = ReadOptions(place, target, columns, header, one_hot, schema, delimiter, inputs, kind, max_inputs)
     try:
         return _reader(place)(options)
     except PermissionError as error:

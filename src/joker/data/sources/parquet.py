@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from joker.data.schema import Schema
+from joker.data.schema import Schema, repeated
 from joker.data.sources.arrow_batches import arrow_schema, is_number, is_text, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
 from joker.data.sources.column_selection import TableColumns, select_columns
@@ -121,6 +121,10 @@ def _heads(files: Sequence[Path]) -> tuple[dict[str, Any], int]:
     for path in files:
         with _decoding(path):
             schema, rows = HEADS[FORMATS[path.suffix.lower()]](path)
+        if twice := repeated(schema.names):
+            raise InvalidData(
+                f"{path}: columns must have different names; {twice[0]!r} occurs twice. Rename one of them."
+            )
         first = first or schema
         missing = set(first.names) ^ set(schema.names)
         if missing or any(schema.field(name).type != first.field(name).type for name in first.names):

@@ -13,6 +13,8 @@ from joker.data.schema import Schema
 from joker.data.sources.column_selection import Name
 from joker.errors import InvalidParameter
 
+MAX_INPUTS = 1_000_000  # columns of LIBSVM text, unless the user allows more
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -27,6 +29,13 @@ class ReadOptions:
     delimiter: str | None = None
     inputs: str | None = None
     dtype: np.dtype[Any] | None = None
+    max_inputs: int = MAX_INPUTS
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.max_inputs, int) or isinstance(self.max_inputs, bool) or self.max_inputs < 1:
+            raise InvalidParameter(
+                f"max_inputs must be a whole number of at least 1; got {self.max_inputs!r}. Use {MAX_INPUTS}."
+            )
 
     @property
     def name(self) -> str:

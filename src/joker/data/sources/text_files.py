@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ TEXT_BLOCK_BYTES = 2**20  # of complete rows that are parsed at a time
 MAX_ROW_BYTES = 2**26  # a longer row is an error, for example a quotation mark that is never closed
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf(?:inity)?)", re.IGNORECASE)
 DELIMITERS = ("\t", ";", "|", ",")  # in this order: the first that splits the lines into equally many fields
 
 
@@ -154,9 +156,5 @@ def _is_header(first: list[str], second: list[str]) -> bool:
 
 
 def reads_as_number(text: str | None) -> bool:
-    """Return whether text reads as a number or is empty."""
-    try:
-        float(text or "nan")
-    except ValueError:
-        return False
-    return True
+    """Return whether text is a decimal number in ASCII digits, nan, inf, or empty; Python's float reads more."""
+    return not text or NUMBER.fullmatch(text.strip()) is not None

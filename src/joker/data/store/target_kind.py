@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from joker.data.guess_task import MAX_CODES, TargetValues, guess
 from joker.errors import InvalidData, UnknownName
 
 TASKS = ("classification", "regression")
-MAX_GUESSED_CLASSES = 100  # without a task, whole numbers with more distinct values are targets of a regression
 MAX_CLASSES = 10_000
 MAX_EXACT_INTEGER = 2**53  # float64 represents all whole numbers up to this one
 
@@ -69,13 +69,17 @@ class TargetReader:
             self._refuse(f"must be one column for classification; it has {self.width}")
         classes, rows, order = self._classes()
         if len(classes) < 2:
-            self._refuse(f"must have at least two classes; all rows have {classes[0]!r}")
+            self._refuse(f"must have at least two classes; all rows have {classes.tolist()[0]!r}")
         dtype = np.min_scalar_type(len(classes) - 1).newbyteorder("<")
         return TargetKind(task, classes, np.dtype(dtype), rows, order)
 
     def _guess(self) -> str:
-        whole = self.values is not None and self.width == 1 and bool((self.values == np.round(self.values)).all())
-        return "classification" if self.texts or whole else "regression"
+        kinds = {"text" if t.kind == "U" else "truth value" if t.kind == "b" else t.kind for t in self.types}
+        kind = kinds.pop() if len(kinds) == 1 else "number"
+        kind = {"i": "integer", "u": "integer", "f": "number"}.get(kind, kind)
+        found = guess(TargetValues(kind, self.values, int(self.rows.sum()), self.width))
+        found.say(f"the target {self.name!r}")
+        return found.task
 
     def _classes(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None]:
         if self.texts:
@@ -99,7 +103,7 @@ class TargetReader:
         self.rows, rows_before = np.zeros(len(self.values), np.int64), self.rows
         self.rows[np.searchsorted(self.values, before)] = rows_before
         self.rows[np.searchsorted(self.values, values)] += rows
-        if len(self.values) <= (MAX_CLASSES if self.task else MAX_GUESSED_CLASSES):
+        if len(self.values) <= (MAX_CLASSES if self.task else MAX_CODES):
             return
         if self.task:
             self._refuse(f"must have at most {MAX_CLASSES:,} classes; it has more. For numbers use task='regression'")

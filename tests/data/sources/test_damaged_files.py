@@ -1,0 +1,193 @@
+"""Damaged and hostile files of data are refused with a sentence, within seconds; nothing else is raised."""
+
+import os
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from joker.data import convert, open_source, open_store
+from joker.errors import InvalidData, InvalidFile, InvalidParameter, JokerError
+
+MAX_SECONDS = 10.0
+RNG = np.random.default_rng(0)
+
+
+def read(path: Path, **options: Any) -> int:
+    """Read a whole table; return the number of rows."""
+    return sum(len(batch) for batch in open_source(path, **options).batches(1000))
+
+
+def outcome(path: Path, **options: Any) -> int | str:
+    """Return the number of rows, or "refused" for an error of joker that names the file; all others are raised."""
+    try:
+        return read(path, **options)
+    except JokerError as error:
+        return "refused" if path.name in str(error) else f"the file is not named: {error}"
+
+
+@pytest.mark.parametrize("index", [1_000_001, 10**7, 10**8, 2 * 10**9, 10**12])
+def test_a_huge_index_is_refused(tmp_path: Path, index: int) -> None:
+    path = tmp_path / "t.svm"
+    path.write_text(f"1 1:2\n-1 3:1 {index}:1\n")
+    started = time.monotonic()
+    with pytest.raises(InvalidData, match=r"at row 1|row 1 has|reading it failed"):
+        read(path)
+    assert time.monotonic() - started < MAX_SECONDS
+
+
+def test_the_limit_is_an_option(tmp_path: Path) -> None:
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:2\n-1 50:1\n")
+    with pytest.raises(InvalidData, match=r"an index must be at most 49; found 50 at row 1\. .* max_inputs="):
+        open_source(path, max_inputs=49)
+    assert open_source(path, max_inputs=50).schema.width == 50
+    with pytest.raises(InvalidParameter, match="max_inputs must be a whole number of at least 1"):
+        open_source(path, max_inputs=0)
+
+
+@pytest.mark.parametrize("text", ["a", "1:1 ", " "])
+def test_a_line_without_end_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.svm"
+    path.write_bytes(b"1 1:2\n1 " + text.encode() * (40_000_000 // len(text)) + b"\n")
+    started = time.monotonic()
+    with pytest.raises(InvalidFile, match="a line must be shorter than 24000000 bytes"):
+        read(path)
+    assert time.monotonic() - started < MAX_SECONDS
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("suffix", [".csv", ".svm", ".npy", ".npz", ".h5", ".parquet", ".rows"])
+def test_a_pipe_or_a_device_is_refused(tmp_path: Path, suffix: str) -> None:
+    """Opening a pipe would wait for ever, and reading /dev/zero never ends."""
+    pipe = tmp_path / f"pipe{suffix}"
+    os.mkfifo(pipe)
+    device = tmp_path / f"device{suffix}"
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        with pytest.raises(InvalidFile, match=r"is a pipe or a device|is not a file"):
+            (open_store if suffix == ".rows" else open_source)(path)
+
+
+@pytest.mark.parametrize("text", ["1,2,3", "1,2,3\n", "a,b,c\n", "a\n", '"', "\ufeff1,2", ",", ";;;", "\x00", "x", "1"])
+def test_a_table_of_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    several: list[dict[str, Any]] = [{}, {"target": 0}, {"header": True}, {"header": False}, {"categories": "one-hot"}]
+    for options in several:
+        assert outcome(path, **options) in (1, "refused")
+
+
+DAMAGED_HEADERS = [
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (5, 2",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-5, 2), }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (5, 2), } ''' ",
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (5, 2), }",
+    b"{'descr': '<f8', 'fortran_order': 3, 'shape': (5, 2), }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': 99999999999999999999999999, }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999, 2), }",
+    b"{'descr': 'nonsense', 'fortran_order': False, 'shape': (5, 2), }",
+    b"(" * 5000,
+    b"\xff\xfe",
+    b"",
+]
+
+
+@pytest.mark.parametrize("number", range(len(DAMAGED_HEADERS)))
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_damaged_header_of_an_array(tmp_path: Path, number: int, packed: bool) -> None:
+    header = DAMAGED_HEADERS[number].ljust(118)
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + np.zeros((5, 2)).tobytes()
+    path = tmp_path / ("t.npz" if packed else "t.npy")
+    if packed:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("X.npy", data)
+    else:
+        path.write_bytes(data)
+    with pytest.raises((InvalidFile, InvalidData)) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+def write_table(path: Path, kind: str) -> None:
+    x, y = RNG.normal(size=(40, 3)), RNG.normal(size=40)
+    if kind == "npz":
+        np.savez_compressed(path, X=x, y=y)
+    elif kind == "npy":
+        np.save(path, x)
+    elif kind == "h5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            file["X"], file["y"] = x, y
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({"a": x[:, 0], "b": x[:, 1]}), path)
+
+
+def damaged_copy(whole: bytes, trial: int) -> bytes:
+    """Change a few bytes, half of the time in the first and last ones, and sometimes cut the end off."""
+    data = bytearray(whole)
+    for _ in range(RNG.integers(1, 4)):
+        place = RNG.integers(len(data)) if trial % 2 else RNG.choice([RNG.integers(200), -RNG.integers(1, 300)])
+        data[place] = RNG.integers(256)
+    return bytes(data[: RNG.integers(1, len(data))] if trial % 5 == 0 else data)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["npz", "h5", "parquet", "npy"])
+def test_mutated_files_are_refused_or_read(tmp_path: Path, kind: str) -> None:
+    """Every damage ends in an error of joker that names the file, or leaves a table."""
+    path, damaged = tmp_path / f"t.{kind}", tmp_path / f"damaged.{kind}"
+    write_table(path, kind)
+    whole, refused = path.read_bytes(), 0
+    assert read(path) == 40
+    for trial in range(120):
+        damaged.write_bytes(damaged_copy(whole, trial))
+        started = time.monotonic()
+        found = outcome(damaged)
+        assert not isinstance(found, str) or found == "refused"
+        refused += found == "refused"
+        assert time.monotonic() - started < MAX_SECONDS
+    assert refused > 20
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.Table.from_arrays([pyarrow.array([1.0, 2.0])] * 2, names=["a", "a"])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InvalidData, match="columns must have different names; 'a' occurs twice"):
+        open_source(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + ".csv", "a\0b.csv"])
+def test_names_that_no_file_has(tmp_path: Path, name: str) -> None:
+    for use in (open_source, open_store, lambda path: convert(path, tmp_path / "t.rows")):
+        with pytest.raises(InvalidParameter, match="path must be a name that files can have"):
+            use(f"{tmp_path}/{name}")
+
+
+@pytest.mark.parametrize("number", ["1_000", "1__0", "\uff11", "0x10", "1e5_0", "1,5"])
+def test_numbers_are_read_strictly(tmp_path: Path, number: str) -> None:
+    """Python's float reads some of these, and no other program does."""
+    path = tmp_path / "t.svm"
+    for line in (f"1 1:{number}", f"{number} 1:1"):
+        path.write_text(f"1 1:2 # a_1\n{line}\n", encoding="utf-8")
+        with pytest.raises(InvalidData, match=r"row 1 has|reading it failed"):
+            read(path)
+    table = tmp_path / "t.csv"
+    table.write_text(f"a;b\n1;2\n{number};3\n", encoding="utf-8")
+    with pytest.raises(JokerError, match=r"found '|must be"):
+        read(table)
+
+
+def test_a_comment_may_have_any_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:2 # 1_000\n# 2_000\n-1 1:1e-3\n")
+    assert read(path) == 2
