@@ -47,7 +47,19 @@ def test_the_whole_product_leaves_out_zeros_and_keeps_what_fits(count: int) -> N
         memory.add_whole_product(v, out)
         torch.testing.assert_close(out.double(), K @ v.double(), rtol=1e-4, atol=1e-4)
     assert memory.filled <= count
-    assert count == 60 or not bool((memory.slot[300:] >= 0)[torch.ones(400, dtype=torch.bool)].sum() > 50)
+    assert count == 60 or int((memory.slot[300:] >= 0).sum()) <= 50
+
+
+@pytest.mark.parametrize("count", [60, 600, 700])
+def test_the_whole_product_with_every_row(count: int) -> None:
+    """Where the first rows are kept, the others are computed once for each pair."""
+    memory = kept(count)
+    for seed in range(2):
+        v = torch.randn(len(X), 3, generator=torch.Generator().manual_seed(seed))
+        out = torch.zeros(len(X), 3)
+        memory.add_whole_product(v, out)
+        torch.testing.assert_close(out.double(), K @ v.double(), rtol=1e-4, atol=1e-4)
+    assert torch.equal(memory.row, torch.arange(count))
 
 
 def test_a_row_is_computed_once() -> None:

@@ -132,7 +132,7 @@ class Descent:
 
     def _with_best_dual(self, gap: Gap, *others: Gap) -> Gap:
         """Return a gap with the best dual value of these points and of the earlier records."""
-        for other in (*others, *(record.gap for record in self._earlier())):
+        for other in (*others, *(record.gap for record in self._earlier()[-1:])):  # each has the best one before it
             gap = gap.with_dual(other.dual)
         return gap
 

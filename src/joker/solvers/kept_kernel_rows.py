@@ -6,6 +6,8 @@ all rows is computed once and kept, as many rows as the memory allows; the row t
 
 from __future__ import annotations
 
+import threading
+
 import torch
 from torch import Tensor
 
@@ -64,21 +66,57 @@ class KeptKernelRows:
     def add_whole_product(self, v: Tensor, out: Tensor) -> None:  # (n, t), (n, t)
         """Add K v to ``out``. Rows where v is 0 are left out; the others are kept if there is room."""
         moved = v.any(1)
-        self._add_kept(v, (moved & (self.slot >= 0)).nonzero()[:, 0], out)
+        for rows in (moved & (self.slot < 0)).nonzero()[: len(self.row) - self.filled, 0].split(TILE):
+            self._slots(rows, self.x[rows])
+        kept = (moved & (self.slot >= 0)).nonzero()[:, 0]
+        self._add_kept(v, kept, out)
         missing = (moved & (self.slot < 0)).nonzero()[:, 0]
-        room = len(self.row) - self.filled
-        for rows in missing[:room].split(TILE):
-            self.add_product(rows, self.x[rows], v[rows], out)
-        for rows in missing[room:].split(TILE):
-            self._add_computed(self.x[rows], v[rows], out)
+        first = len(kept)
+        if len(missing) == len(self.x) - first and self._in_order(kept):
+            self._add_rest(v, first, out)
+        else:
+            for rows in missing.split(TILE):
+                self._add_computed(self.x[rows], v[rows], out)
+
+    def _in_order(self, rows: Tensor) -> bool:  # (k,)
+        """Return whether the rows are the first ones, in the first slots."""
+        return torch.equal(rows, torch.arange(len(rows))) and torch.equal(self.slot[rows], rows)
+
+    def _add_rest(self, v: Tensor, first: int, out: Tensor) -> None:  # (n, t), (n, t)
+        """Add the products with the rows from ``first``, where all before are kept: K is symmetric.
+
+        Their kernel with the rows before is kept, and of that among themselves each entry is computed once.
+        """
+        n, sums = len(self.x), threading.local()
+        totals: list[Tensor] = []
+
+        def above(rows: slice) -> None:
+            rows = slice(rows.start, min(rows.stop, first))
+            out[rows] += self.memory[rows, first:] @ v[first:]
+
+        def among(rows: slice) -> None:
+            if not hasattr(sums, "total"):
+                sums.total = torch.zeros(out.shape, dtype=torch.float64)
+                totals.append(sums.total)
+            x = self.x[rows]
+            for i in range(rows.start, n, TILE):
+                others = slice(i, min(i + TILE, n))
+                kernel = self.kernel(x, self.x[others])
+                sums.total[rows] += kernel @ v[others]
+                if i > rows.start:
+                    sums.total[others] += kernel.T @ v[rows]
+
+        share(above, [tile for tile in self._tiles(TILE) if tile.start < first])
+        tiles = [slice(i, min(i + TILE, n)) for i in range(first, n, TILE)]
+        share(among, tiles, self._threads(TILE))
+        out += sum(totals)
 
     def _add_kept(self, v: Tensor, rows: Tensor, out: Tensor) -> None:  # (n, t), (k,), (n, t)
         """Add the products with kept rows, in the order of the rows, so that the sums do not depend on their slots.
 
         One sum of n products in float32 would be less precise than sums of parts.
         """
-        slots = self.slot[rows]
-        in_order = torch.equal(slots, torch.arange(len(slots)))
+        slots, in_order = self.slot[rows], self._in_order(rows)
         step = TILE if in_order else GATHERED
 
         def add(columns: slice) -> None:

@@ -19,14 +19,14 @@ from joker.data import Rows
 from joker.runtime import generator, tile_bytes, tiles
 from joker.solvers.kernel_function import KernelFunction
 
-MOST, FEWEST = 2_000, 512  # landmarks
+MOST, FEWEST = 2_000, 1_000  # landmarks
 ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows faster than that of the factor
 JITTER = 10  # units in the last place of the trace that are added to K[R, R], so that its factor exists
 
 
 def landmarks(n: int, room: int, itemsize: int) -> int:
     """Return the number of landmarks for n rows where ``room`` bytes are left; 0 where they hold too few."""
-    wanted = min(MOST, max(FEWEST, n // ROWS_PER_LANDMARK), n)
+    wanted = min(MOST, max(FEWEST, n // ROWS_PER_LANDMARK), max(1, n // 2))
     while wanted and nystrom_bytes(n, wanted, itemsize) > room:
         wanted = wanted * 3 // 4
     return wanted
