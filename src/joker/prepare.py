@@ -88,7 +88,7 @@ def prepare(
         Whether to add a feature that is always 1. Its weight, the intercept, is penalised like the others.
     memory : int or str
         Bytes of scratch space for tiles, such as ``"200MB"``; where x is sparse, for the dense rows of a block too.
-        With the kernel itself as many bytes again keep rows of the kernel matrix between steps.
+        As many bytes again keep rows of the kernel matrix, or the Gram matrix of the features, between steps.
     mixed : bool
         Whether the kernel matrix of a block may be computed in low precision on the tensor cores of a GPU.
         The steps change, the solution does not.
@@ -120,7 +120,16 @@ def prepare(
         device=x.device,
         dtype=x.dtype,
         kernel=chosen,
-        settings=resolved(settings, chosen_loss, len(x), exact=n_features is None),
+        settings=resolved(
+            settings,
+            chosen_loss,
+            len(x),
+            n_features,
+            one_penalty=len(targets.lam.unique()) == 1,
+            gram_room=scratch,
+            on_gpu=x.device.type == "cuda",
+            itemsize=x.dtype.itemsize,
+        ),
         mixed=mixed,
         n_features=n_features,
         features=features,

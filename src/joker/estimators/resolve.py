@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
+from math import inf
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,7 +24,7 @@ from joker.kernels import Kernel, bandwidth
 from joker.planning import FitSpec
 from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_dtype, physical_bytes
 from joker.solvers import Settings, resolved
-from joker.solvers.settings import AUTO, RANDOM
+from joker.solvers.settings import AUTO, CONJUGATE_GRADIENTS, RANDOM
 
 ONE_BLOCK = 2_048  # rows: block_size="auto" solves at most so many as one block, to the tolerance
 BLOCK = 512  # rows of a block where there are more
@@ -35,6 +37,7 @@ EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000
 FEATURES = 4_000  # random features where the kernel itself is too slow
 GPU_BUDGET = 2**30  # bytes of scratch space on a GPU, where a block has more features than on a CPU
 EPOCHS, MOST_EPOCHS = 5, 1_000  # of max_epochs="auto"
+GRAM_EPOCHS = 50  # the same with the Gram matrix of features, after which a few passes are usually enough
 KERNEL_WORK = 5 * 10**10  # kernel evaluations that max_epochs="auto" allows: 500 epochs of 10,000 rows, 20 of 50,000
 KERNEL_ROOM = 2 * 2**30  # bytes of kept kernel rows where no budget is named, at most
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
@@ -65,7 +68,8 @@ def fit_specs(
     for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited, usual):
         Blocks(n, size)  # raises where the size is no number of rows
         dtype, mixed = precision(given.precision, given.dtype, size >= n, device)
-        for host in (False, True) if movable else (False,):
+        choices = settings(given, size, m, n, n_lams, seed, device, dtype)
+        for host, chosen in product((False, True) if movable else (False,), choices):
             yield FitSpec(
                 rows=n,
                 inputs=d,
@@ -73,7 +77,7 @@ def fit_specs(
                 device=device,
                 dtype=dtype,
                 kernel=kernel,
-                settings=settings(given, size, m is None, n, seed),
+                settings=chosen,
                 mixed=mixed,
                 n_features=m,
                 features=given.features,
@@ -88,30 +92,45 @@ def fit_specs(
             )
 
 
-def settings(given: Any, size: int, exact: bool, n: int, seed: int) -> Settings:
-    """Return the settings of a solve of n rows in blocks of ``size`` rows, with its method and its epochs."""
+def settings(
+    given: Any, size: int, m: int | None, n: int, n_lams: int, seed: int, place: torch.device, dtype: torch.dtype
+) -> list[Settings]:
+    """Return the settings of a solve of n rows in blocks of ``size`` rows, with its method and its epochs.
+
+    There are two where a memory budget may have no room for the Gram matrix that the first one needs.
+    """
+    asked = Settings(
+        block_size=size,
+        tol=given.tol,
+        max_time=given.max_time,
+        method=given.method,
+        averaging=given.averaging,
+        momentum=given.momentum,
+        seed=seed,
+    )
+    limited = budget(given.memory) is not None
     chosen = resolved(
-        Settings(
-            block_size=size,
-            tol=given.tol,
-            max_time=given.max_time,
-            method=given.method,
-            averaging=given.averaging,
-            momentum=given.momentum,
-            seed=seed,
-        ),
+        asked,
         given._loss(),
         n,
-        exact=exact,
+        m,
+        one_penalty=n_lams == 1,
+        gram_room=inf if limited else gram_room(place),
+        on_gpu=place.type == "cuda",
+        itemsize=dtype.itemsize,
     )
-    return replace(chosen, max_epochs=max_epochs(given.max_epochs, chosen.method, n))
+    less = m is not None and limited and (given.method, chosen.method) == (AUTO, CONJUGATE_GRADIENTS)
+    methods = [chosen, *([replace(chosen, method=RANDOM)] if less else [])]
+    return [replace(s, max_epochs=max_epochs(given.max_epochs, s.method, n, m)) for s in methods]
 
 
-def max_epochs(given: float | str, method: str, n: int) -> float:
+def max_epochs(given: float | str, method: str, n: int, m: int | None = None) -> float:
     """Return the epochs allowed for n rows: with the kernel itself, as many as a fixed amount of work holds."""
     if not isinstance(given, str):
         return given
     _only_auto("max_epochs", given, 5)
+    if m is not None and method == CONJUGATE_GRADIENTS:
+        return GRAM_EPOCHS
     return EPOCHS if method == RANDOM else max(EPOCHS, min(MOST_EPOCHS, KERNEL_WORK // n**2))
 
 
@@ -191,6 +210,11 @@ def memory(given: int | str, place: torch.device) -> int:
 def kernel_room(place: torch.device) -> int:
     """Return the bytes in which a fit without a budget keeps the kernel matrix or a part of it."""
     return GPU_BUDGET if place.type == "cuda" else min(KERNEL_ROOM, physical_bytes() // 4)
+
+
+def gram_room(place: torch.device) -> int:
+    """Return the bytes that the Gram matrix of features may take in a fit without a budget."""
+    return torch.cuda.mem_get_info(place)[1] // 4 if place.type == "cuda" else kernel_room(place)
 
 
 def fraction(validation_fraction: float) -> float:

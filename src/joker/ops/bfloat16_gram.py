@@ -1,4 +1,4 @@
-"""ΨΨᵀ in bfloat16 on tensor cores, where its last digits do not matter."""
+"""ΨΨᵀ and ΨᵀΨ in bfloat16 on tensor cores, where their last digits do not matter."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def low_gram(
     entry; and the matrix is that of rounded features, so it stays positive semidefinite.
     """
     return torch.mm(low, low.T, out_dtype=torch.float32)[:b, :b]
+
+
+def features_gram(psi: Tensor) -> Tensor:  # (b, m) -> (m, m)
+    """Return ΨᵀΨ, from features that are rounded to bfloat16 where a GPU has tensor cores."""
+    if not rounds(psi.dtype, psi.device, psi.shape[1]):
+        return psi.T @ psi
+    low = psi.to(torch.bfloat16)
+    return torch.mm(low.T, low, out_dtype=torch.float32)

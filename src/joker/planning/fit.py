@@ -35,6 +35,7 @@ from joker.solvers.feature_chunks import (
     solve_bytes,
     two_blocks_bytes,
 )
+from joker.solvers.gram_gradients import GRAM_VECTORS, gram_bytes
 from joker.solvers.kept_kernel_rows import kept_bytes, kept_rows
 from joker.solvers.nystrom import landmarks, nystrom_bytes
 from joker.solvers.settings import CONJUGATE_GRADIENTS, GREEDY, RANDOM
@@ -87,6 +88,10 @@ class FitMemory:
         state = alpha + image
         if spec.settings.method == GREEDY:
             items.append(Item("gain of each row", spec.rows * (2 * itemsize + GREEDY_ROW_BYTES), AFTER_LAYOUT))
+        elif spec.settings.method == CONJUGATE_GRADIENTS and features is not None:
+            items.append(Item("direction and residual", GRAM_VECTORS * (image + alpha), AFTER_LAYOUT))
+            items.append(Item("Gram matrix of the features", gram_bytes(features.n_features, itemsize), AFTER_LAYOUT))
+            state += 2 * image
         elif spec.settings.method == CONJUGATE_GRADIENTS:
             items.append(Item("direction and residual", CG_VECTORS * alpha, AFTER_LAYOUT))
             state += alpha
@@ -123,6 +128,8 @@ class FitMemory:
         """Return what of the kernel matrix a solve keeps between its steps in ``room`` bytes."""
         spec, itemsize = self.spec, self.spec.dtype.itemsize
         chosen, items = 0, []
+        if self.features is not None:
+            return KernelMemory()
         if spec.settings.method == CONJUGATE_GRADIENTS:
             chosen = landmarks(spec.rows, room // 2, itemsize)
             taken = nystrom_bytes(spec.rows, chosen, itemsize)

@@ -48,14 +48,14 @@ class ConjugateGradients(Method):
         inverse = self._inverse = self._inverse or self._preconditioner()
         r, h = self._residual()
         z = inverse(r)
-        norm = _dot(r, z)
+        norm = column_dot(r, z)
         last, p = self.direction.norm, self.direction.p
         keep = torch.where(last > 0, norm / last, 0.0).to(p.dtype)
         p.mul_(keep).add_(z)
         del z
         image = self.state.image_of(p)
-        curvature = _dot(p, image) + _dot(p, h * p)
-        length = torch.where(curvature > 0, _dot(p, r) / curvature, 0.0).to(p.dtype)
+        curvature = column_dot(p, image) + column_dot(p, h * p)
+        length = torch.where(curvature > 0, column_dot(p, r) / curvature, 0.0).to(p.dtype)
         self.state.move(length * p, image.mul_(length))
         self.direction.norm.copy_(norm)
 
@@ -92,7 +92,7 @@ class ConjugateGradients(Method):
         return {"direction": self.direction}
 
 
-def _dot(u: Tensor, v: Tensor) -> Tensor:  # (t,)
+def column_dot(u: Tensor, v: Tensor) -> Tensor:  # (t,)
     """Return the inner product of each column, in float64."""
     total = torch.zeros(u.shape[1], dtype=torch.float64, device=u.device)
     for rows in chunks(len(u), 4 * u.shape[1]):

@@ -17,7 +17,7 @@ from joker.solvers.block.result import Outcome
 from joker.solvers.checkpoint import differences, restore_state, saved_state
 from joker.solvers.exact_state import ExactState
 from joker.solvers.gap import Gap, Point, certify
-from joker.solvers.methods import METHODS, resolved
+from joker.solvers.methods import method_of, resolved
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report
 from joker.solvers.settings import Settings
@@ -47,8 +47,11 @@ class Descent:
 
     def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
         self.state, self.problem = state, problem
-        self.settings = resolved(settings, problem.loss, len(state.x), exact=isinstance(state, ExactState))
-        self.method = METHODS[self.settings.method](state, problem, self.settings)
+        m = None if isinstance(state, ExactState) else len(state.image)
+        one_penalty = len(problem.targets.lam.unique()) == 1
+        # A caller that names no method has planned no memory for a Gram matrix.
+        self.settings = resolved(settings, problem.loss, len(state.x), m, one_penalty=one_penalty, gram_room=0)
+        self.method = method_of(state, problem, self.settings)
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []
         self.point: Point | None = None  # the point of the latest record, while the callback is called
