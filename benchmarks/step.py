@@ -86,7 +86,7 @@ class Case:
             features=None if self.m is None else self.features,
             memory=self.memory,
             mixed=self.mixed,
-            settings=Settings(block_size=self.b, momentum=self.momentum, seed=SEED),
+            settings=Settings(block_size=self.b, method="random_blocks", momentum=self.momentum, seed=SEED),
         ).descent
         if self.alone:
             solve.state.use(replace(solve.state.chunking, ahead=False))

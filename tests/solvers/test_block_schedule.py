@@ -145,4 +145,4 @@ def test_on_a_gpu_preparing_in_advance_changes_nothing(loss: str, m: int, mixed:
     assert ahead.method.schedule.replay.capturing
     torch.testing.assert_close(ahead.state.alpha, plain.state.alpha, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ahead.state.image, plain.state.image, rtol=1e-4, atol=1e-4)
-    assert ahead.statistics.outcomes == plain.method.statistics.outcomes
+    assert ahead.method.statistics.outcomes == plain.method.statistics.outcomes

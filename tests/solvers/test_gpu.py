@@ -61,7 +61,7 @@ def test_a_replayed_step_is_the_step(loss: str) -> None:
     )  # two lengths of blocks
     torch.testing.assert_close(replayed.state.alpha, single.state.alpha, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(replayed.state.image, single.state.image, rtol=1e-4, atol=1e-5)
-    assert replayed.statistics.outcomes == single.statistics.outcomes
+    assert replayed.method.statistics.outcomes == single.method.statistics.outcomes
 
 
 @pytest.mark.gpu

@@ -41,9 +41,9 @@ max_time : float
     The time in seconds after which no further block is begun.
 method : {"auto", "random_blocks", "greedy_blocks", "conjugate_gradients"}
     How the problem is solved. With the kernel itself ``"auto"`` uses conjugate gradients for the squared loss, and
-    greedy blocks for every other loss. With features it uses conjugate gradients for the squared loss and one λ, if the Gram
-    matrix of the features fits the memory and n m² is at most 2e12 (1e15 on a GPU). Otherwise, in one block, and with
-    ``momentum``, it uses random blocks.
+    greedy blocks for every other loss. With features it uses conjugate gradients for the squared loss and one λ, if the
+    Gram matrix of the features fits the memory and n m² is at most 2e12 (1e15 on a GPU). Otherwise, in one block, and
+    with ``momentum``, it uses random blocks.
 averaging : bool
     Whether to return the average of the iterates of random blocks, if its gap is smaller than that of the last iterate.
 momentum : bool
