@@ -27,8 +27,15 @@ def low_gram(
 
 
 def features_gram(psi: Tensor) -> Tensor:  # (b, m) -> (m, m)
-    """Return ΨᵀΨ, from features that are rounded to bfloat16 where a GPU has tensor cores."""
+    """Return ΨᵀΨ; on tensor cores as a sum of products of bfloat16 numbers.
+
+    A feature is the sum of two bfloat16 numbers, with an error of 2⁻¹⁷. The product of the two smaller parts is below
+    that and is left out.
+    """
     if not rounds(psi.dtype, psi.device, psi.shape[1]):
         return psi.T @ psi
-    low = psi.to(torch.bfloat16)
-    return torch.mm(low.T, low, out_dtype=torch.float32)
+    high = psi.to(torch.bfloat16)
+    low = (psi - high).to(torch.bfloat16)
+    gram = torch.mm(high.T, low, out_dtype=torch.float32)
+    gram = gram + gram.T
+    return gram.add_(torch.mm(high.T, high, out_dtype=torch.float32))

@@ -24,12 +24,13 @@ from joker.solvers.settings import Settings
 from joker.solvers.state import State
 
 GRAM_VECTORS = 12  # (m, t) and (n, t) matrices beside the state, some in float64
-FIRST_JITTER, MORE_JITTER, MOST_JITTERS = 1e-7, 8.0, 12  # as shares of the mean of the diagonal
+# Added to the diagonal before it is factorised, in units of the rounding error of the Gram matrix; more if that fails.
+JITTER, MORE_JITTER, MOST_JITTERS = 1.0, 8.0, 8
 
 
 def gram_bytes(m: int, itemsize: int) -> int:
-    """Return the bytes of the Gram matrix of m features and of its factor, and of a matrix while it is factorised."""
-    return 3 * itemsize * m * m
+    """Return the bytes of the Gram matrix of m features, and of the matrices that are added to it or factorised."""
+    return 5 * itemsize * m * m
 
 
 class _Progress(SavedTensors):
@@ -59,7 +60,7 @@ class GramGradients(Method):
         if number == 0:
             self._evaluate()
         r, factor = progress.r, self._factor
-        z = torch.cholesky_solve(r.to(factor.dtype), factor).double()
+        z = torch.cholesky_solve(r, factor)
         norm = (r * z).sum(0)
         p = progress.p.mul_(torch.where(progress.norm > 0, norm / progress.norm, 0.0)).add_(z)
         curvature = (p * (p + self._product(p))).sum(0)
@@ -101,14 +102,16 @@ class GramGradients(Method):
         for tile, psi in self._tiles():
             gram += features_gram(psi.mul_(self.problem.targets.take(tile)[1][:, :1].sqrt()))
         gram.diagonal().add_(1.0)
-        jitter = FIRST_JITTER * gram.diagonal().mean()
+        # A factor that barely exists has pivots that are rounding errors, and its inverse would be useless.
+        jitter = JITTER * torch.finfo(gram.dtype).eps * len(gram) ** 0.5 * gram.diagonal().mean()
+        gram = gram.double()
         for _ in range(MOST_JITTERS):
+            gram.diagonal().add_(jitter)
             found = torch.linalg.cholesky_ex(gram)
             if not bool(found.info):
                 factor: Tensor = found.L
                 return factor
             del found
-            gram.diagonal().add_(jitter)
             jitter = MORE_JITTER * jitter
         return torch.diag(gram.diagonal().sqrt())
 
