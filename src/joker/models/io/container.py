@@ -22,7 +22,7 @@ from joker.runtime import format_bytes
 from joker.runtime.atomic_file import AnyPath, parse_path, replace_file
 
 FORMAT = "joker"
-VERSION = 2  # the newest version; raised when an older reader would compute other predictions
+VERSION = 3  # the newest version; raised when an older reader would compute other predictions
 KEY = "joker"  # of the safetensors metadata
 PREFIX_BYTES = 8  # the length of the header, as an integer
 MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors
@@ -46,7 +46,7 @@ def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tens
     tensors : mapping
         Tensors by name, on any device.
     version : int
-        The lowest version of the format that can represent the model: 2 has a bandwidth of each input.
+        The lowest version of the format that can represent the model: 2 has a bandwidth of each input, 3 a table.
     """
     text = json.dumps({"format": FORMAT, "version": version, "sha256": NO_CHECKSUM, **document}, allow_nan=False)
     if len(text) > MAX_HEADER_BYTES // 2:  # in the header the quotes of the text are escaped
