@@ -85,11 +85,9 @@ def _unformed(f: Array, form: str) -> Array:
 
 
 def present_targets(y: Any, rows: int) -> Array:
-    """Return which rows have a target; a warning says how many have not."""
+    """Return which rows have a target; a warning says the number of rows without one."""
     present: Array
-    values: Array = (
-        np.asarray(y, dtype=object) if not hasattr(y, "dtype") or np.asarray(y).dtype == object else np.asarray(y)
-    )
+    values: Array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     if values.dtype == object:
         present = np.array([not is_missing(value) for value in values.ravel()]).reshape(values.shape)
     elif values.dtype.kind == "f":
