@@ -23,7 +23,7 @@ from joker.tables.encoders import (
     fit_levels,
     fit_number,
 )
-from joker.tables.frames import DATE, TEXT, RawColumn, RawTable
+from joker.tables.frames import DATE, DATE_TYPE, TEXT, RawColumn, RawTable
 from joker.tables.target_statistics import cross_fitted
 
 Array = NDArray[Any]
@@ -103,6 +103,11 @@ def _fact(name: str, kind: str, encoding: str, width: int, importance: float | N
 
 def _as_kind(column: RawColumn, kind: str) -> RawColumn:
     """The values of a column in the form that its encoder reads."""
+    if column.form == DATE or kind == CATEGORY:
+        pass
+    elif column.missing.all():  # the values of a file say nothing of their kind
+        empty = np.full(len(column.values), np.datetime64("NaT"), DATE_TYPE) if kind == DATE else np.nan
+        return RawColumn(column.name, kind, np.broadcast_to(empty, len(column.values)))
     if kind == DATE and column.form == TEXT:
         dates = as_dates(column)
         if dates is None:
@@ -111,8 +116,6 @@ def _as_kind(column: RawColumn, kind: str) -> RawColumn:
     if kind == DATE and column.form != DATE:
         raise InvalidData(f"column {column.name!r} must have dates, as the training rows have; got {column.form}.")
     if kind not in (CATEGORY, DATE) and column.form in (TEXT, DATE):
-        if column.form == TEXT and column.missing.all():
-            return RawColumn(column.name, kind, np.full(len(column.values), np.nan))
         raise InvalidData(
             f"column {column.name!r} must have numbers, as the training rows have; got {column.form}. Convert it, or "
             "fit again."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -132,7 +133,9 @@ class TableEstimator(TableView, BaseEstimator):
             self.columns,
             self._row_weights(codes),
         )
-        learnt = learn(problem)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes")  # of many classes, one at a time
+            learnt = learn(problem)
         self._keep(learnt, problem)
         return self
 
@@ -390,8 +393,13 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
         weights: Any = self.class_weight
         if isinstance(weights, Mapping):
             places = {label: code for code, label in enumerate(self.classes_.tolist())}
+            if unknown := sorted(set(weights) - set(places), key=str):
+                raise InvalidParameter(
+                    f"class_weight must name classes of y; got {unknown[0]!r}, and the classes are "
+                    f"{self.classes_.tolist()}. Leave it out."
+                )
             weights = {places[label]: weight for label, weight in weights.items()}
-        return KernelClassifier(class_weight=weights, **self._settings())
+        return KernelClassifier(class_weight=weights, standardize=False, **self._settings())
 
     def _held_out_score(self, learnt: Learnt, problem: Problem) -> float | None:
         if not len(learnt.held_rows):
@@ -505,8 +513,8 @@ class JokerRegressor(RegressorMixin, TableEstimator):
 
     def _estimator(self) -> Any:
         if isinstance(self.loss, str) and self.loss == AUTO:
-            return KernelRidge(**self._settings())
-        return KernelRegressor(loss=self.loss, **self._settings())
+            return KernelRidge(standardize=False, **self._settings())
+        return KernelRegressor(loss=self.loss, standardize=False, **self._settings())
 
     def _held_out_score(self, learnt: Learnt, problem: Problem) -> float | None:
         if len(learnt.held_rows) < 2:

@@ -98,7 +98,9 @@ def read_table(X: Any) -> RawTable:
 
 
 def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") or hasattr(X, "column_names") or hasattr(X, "__dataframe__") or _is_lazy(X)
+    return type(X).__module__.partition(".")[0] not in ("numpy", "builtins") and (
+        hasattr(type(X), "columns") or hasattr(X, "column_names") or hasattr(X, "__dataframe__")
+    )
 
 
 def _is_lazy(X: Any) -> bool:
@@ -120,8 +122,10 @@ def _from_frame(X: Any) -> RawTable:
             "data frames need narwhals, which is not installed. Run pip install 'joker-kernels[tables]', or give a "
             "NumPy array or a list of dicts."
         ) from error
-    if _is_lazy(X) and not hasattr(X, "get_column"):
+    if _is_lazy(X) and not hasattr(X, "shape"):
         raise InvalidData(f"a frame must be in memory; got {type(X).__name__}, which is lazy. Use frame.collect().")
+    if not _is_lazy(X) and (twice := repeated(map(str, getattr(X, "column_names", X.columns)))):
+        raise InvalidData(f"names of columns must differ; {listed(twice)} occurs more than once. Rename the others.")
     try:
         frame = nw.from_native(X, eager_only=True)
     except TypeError as error:
@@ -146,7 +150,10 @@ def _from_series(name: str, series: Any) -> RawColumn:
         return RawColumn(name, NUMBER, _floats(series))
     if dtype in (nw.Date, nw.Datetime):
         naive = series.dt.replace_time_zone(None) if getattr(dtype, "time_zone", None) else series
-        return RawColumn(name, DATE, np.asarray(naive.to_numpy()).astype(DATE_TYPE))
+        values = np.asarray(naive.to_numpy())
+        if values.dtype.kind == "M":
+            return RawColumn(name, DATE, values.astype(DATE_TYPE))
+        return _from_dates(name, naive.to_list())
     if dtype == nw.Duration:
         values = np.asarray(series.to_numpy()).astype("timedelta64[us]")
         return RawColumn(name, NUMBER, np.where(np.isnat(values), np.nan, values.astype(np.int64) / MICROSECONDS))
@@ -215,9 +222,13 @@ def _from_objects(name: str, values: list[Any]) -> RawColumn:
     if kinds == {BOOLEAN}:
         return RawColumn(name, BOOLEAN, np.array([np.nan if is_missing(v) else float(v) for v in values]))
     if kinds == {DATE}:
-        dates = [np.datetime64("NaT") if is_missing(value) else _date(value) for value in values]
-        return RawColumn(name, DATE, np.array(dates, dtype=DATE_TYPE))
+        return _from_dates(name, values)
     return RawColumn(name, TEXT, _as_text(values))
+
+
+def _from_dates(name: str, values: list[Any]) -> RawColumn:
+    dates = [np.datetime64("NaT") if is_missing(value) else _date(value) for value in values]
+    return RawColumn(name, DATE, np.array(dates, dtype=DATE_TYPE))
 
 
 def _date(value: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from joker.data.array_rows import pick
 from joker.tables.validation import Fold
 from joker.tuning import tune
 from joker.tuning.trial_runner import MIN_TUNING_ROWS
@@ -79,7 +80,7 @@ def held_out_values(
     parts, models = [], []
     for fold in folds:
         model = clone(found).set_params(max_time=max(1.0, max_time / len(folds)))
-        model.fit(x[fold.train], y[fold.train])
-        parts.append(values(model, x[fold.held]))
+        model.fit(pick(x, fold.train), y[fold.train])
+        parts.append(values(model, pick(x, fold.held)))
         models.append(model)
     return np.concatenate(parts), models

@@ -108,7 +108,9 @@ def present_targets(y: Any, rows: int) -> Array:
 
 def class_codes(y: Array) -> tuple[Array, Array]:
     """Return the classes and the code of each row."""
-    check_classification_targets(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # many classes are no mistake of a classifier's user
+        check_classification_targets(y)
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError as error:

@@ -35,6 +35,8 @@ def open_source(
     delimiter: str | None = None,
     inputs: str | None = None,
     dtype: Any = None,
+    decimal: str | None = None,
+    drop: Sequence[Name] | None = None,
 ) -> Source:
     """Open a table on disk, to be read in bounded memory.
 
@@ -58,12 +60,18 @@ def open_source(
     schema : Schema, optional
         The columns of the training data. Batches have exactly these columns, and the target if the file has it.
     delimiter : str, optional
-        The delimiter of delimited text. By default it is found: a tab, semicolon, bar or comma.
+        The delimiter of delimited text. By default it is found: a tab, semicolon, bar or comma, else spaces.
     inputs : str, optional
         The name of the array of inputs in .npz and HDF5 files; the names X, x and data are found without it.
     dtype : {"float32", "float64"}, optional
         The type of the inputs. By default it is float32 for text. Binary files keep uint8, int16, float16, float32 and
         float64 if all inputs have the same type; all other types become float32.
+    decimal : {".", ","}, optional
+        The character before the fraction of a number in delimited text. By default it is found: a comma if the
+        first row has a number such as 0,5 and the delimiter is not a comma.
+
+    drop : list of str or int, optional
+        Columns that are neither inputs nor the target.
 
     Returns
     -------
@@ -74,7 +82,7 @@ def open_source(
     place = Path(path)
     if not place.exists():
         raise MissingFile(f"a file of data must exist; {place} does not. Check the path.")
-    options = ReadOptions(place, target, columns, header, one_hot, schema, delimiter, inputs, kind)
+    options = ReadOptions(place, target, columns, header, one_hot, schema, delimiter, inputs, kind, decimal, drop)
     try:
         return _reader(place)(options)
     except PermissionError as error:

@@ -27,6 +27,8 @@ class ReadOptions:
     delimiter: str | None = None
     inputs: str | None = None
     dtype: np.dtype[Any] | None = None
+    decimal: str | None = None
+    drop: Sequence[Name] | None = None
 
     @property
     def name(self) -> str:
