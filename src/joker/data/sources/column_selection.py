@@ -77,11 +77,13 @@ def select_columns(
 
 def _without(selection: ColumnSelection, drop: Sequence[Name] | None) -> ColumnSelection:
     """Return the selection without the inputs that the user leaves out."""
-    left_out = {selection.table.place(name, "drop") for name in drop or ()}
+    if drop is None:
+        return selection
+    left_out = {selection.table.place(name, "drop") for name in drop}
     inputs = tuple(j for j in selection.inputs if j not in left_out)
     if not inputs or selection.target in left_out:
         raise InvalidParameter(
-            f"drop must leave the target and at least one input; got {list(drop or ())!r}. Leave out fewer columns."
+            f"drop must leave the target and at least one input; got {list(drop)!r}. Leave out fewer columns."
         )
     return replace(selection, inputs=inputs)
 
