@@ -28,7 +28,7 @@ from joker.tables.target_statistics import cross_fitted
 
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder
-MAX_ONE_HOT = 40  # levels: a category with more is encoded by its target statistics
+MAX_ONE_HOT = 64  # levels: a category with more is encoded by its target statistics
 FREQUENT_LEVELS = 20  # of a category with many levels have columns of their own too
 RARE_ROWS = 10  # a level with fewer rows is pooled with the other rare ones
 RARE_SHARE = 0.005  # the same, as a share of the rows of a small table

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from joker import kernels
+from joker.data.array_rows import pick
+from joker.estimators import resolve
 from joker.tables.blend import Blend, Member, decision_values
 from joker.tables.calibration import Calibration, fit_calibration, log_loss
 from joker.tables.encoders import SCALINGS
@@ -19,12 +25,16 @@ from joker.tables.frames import RawTable
 from joker.tables.leave_one_out import LAPLACIAN, MATERN12, Sample, best_errors, fit_input_weights, make_sample
 from joker.tables.search import Clock, held_out_values, tuned
 from joker.tables.targets import fit_number_target, forms_to_try, residual_quantiles
-from joker.tables.validation import Fold, make_folds, strata
+from joker.tables.validation import Fold, hold_out, make_folds, strata
 
 Array = NDArray[Any]
 MIN_FOLD_ROWS = 30  # with fewer rows nothing is held out
+SEARCH_ROWS = 10_000  # with more rows, the search has a sample of them
+HELD_OUT_ONE_IN = 10  # of many rows
+MAX_HELD_OUT = 4_000
+MIN_MEMBER_WEIGHT = 0.2  # with many rows, a member of less weight is not fitted on all of them
+FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
-MAX_LAPLACIAN_ROWS = 10_000  # the L1 distance costs time for each input, and has no matrix product
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
 MAX_WEIGHTED_INPUTS = 512
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
@@ -58,6 +68,52 @@ class Problem:
     columns: Mapping[str, str] | None = None
     class_weights: Array | None = None  # (n,), of the rows
 
+    @cached_property
+    def few_rows(self) -> Layout:
+        """The rows of the search and the rows that are held out."""
+        return make_layout(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The rows that members are searched on, and the folds that they are weighted on.
+
+    With few rows, the search has all of them and folds are fitted again. With many rows, some are held out, the
+    search has a sample of the others, and only the members that matter are fitted on all others.
+    """
+
+    folds: list[Fold]
+    rows: Array | None = None  # of the search; None: all
+    share: float = 1.0  # of the time, for the search
+    least_share: float = MIN_SHARE_FOR_ANOTHER  # of the time, that must be left for another candidate
+    options: dict[str, Any] = field(default_factory=dict)  # of `joker.tune`
+    n_features: int | None = None  # of all fits, where the number of rows decides
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether the search has all rows."""
+        return self.rows is None
+
+    def estimator(self, problem: Problem) -> Any:
+        """The estimator of the search."""
+        if self.n_features is None:
+            return problem.estimator
+        return clone(problem.estimator).set_params(n_features=self.n_features)
+
+
+def make_layout(problem: Problem) -> Layout:
+    """Divide the rows."""
+    n = len(problem.y)
+    codes = strata(problem.y, problem.classes)
+    if n <= SEARCH_ROWS:
+        folds = make_folds(codes, problem.seed) if n >= MIN_FOLD_ROWS else []
+        return Layout([f for f in folds if not problem.classes or len(np.unique(problem.y[f.train])) > 1])
+    fold = hold_out(codes, min(n // HELD_OUT_ONE_IN, MAX_HELD_OUT), problem.seed)
+    sample = np.sort(np.random.RandomState(problem.seed).permutation(fold.train)[:SEARCH_ROWS])
+    options = {} if sp.issparse(problem.inputs) else {"kernels": ("gaussian", MATERN12)}
+    features = resolve.n_features(problem.estimator.n_features, problem.estimator.features, kernels.get(MATERN12), n, 1)
+    return Layout([fold], sample, 0.5, 0.55, options, features)
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -66,25 +122,59 @@ class Candidate:
     member: Member
     held: Array  # (rows, t)
     first_model: Any  # of the first fold
+    x: Any  # (n, d), the encoded inputs of all rows
 
 
 def learn(problem: Problem) -> Learnt:
     """Search, validate and weight the members of a blend."""
-    n = len(problem.y)
-    folds = make_folds(strata(problem.y, problem.classes), problem.seed) if n >= MIN_FOLD_ROWS else []
-    folds = [fold for fold in folds if not problem.classes or len(np.unique(problem.y[fold.train])) > 1]
+    search = problem.few_rows
+    folds = search.folds
     form = None if problem.classes else choose_form(problem)
     encodings: list[Any] = []
     candidates: list[Candidate] = []
     leaderboard: list[dict[str, Any]] = []
     for variant in variants(problem):
-        number = len(encodings)
         encodings.append(variant.encoding)
-        found = _candidate(problem, number, variant, form, folds, leaderboard)
-        candidates.append(found)
-        if problem.clock.left < MIN_SHARE_FOR_ANOTHER * problem.clock.limit:
+        candidates.append(_candidate(problem, len(encodings) - 1, variant, form, search, leaderboard))
+        if problem.clock.left < search.least_share * problem.clock.limit:
             break
-    return _blended(problem, encodings, candidates, folds, leaderboard)
+    learnt = _blended(problem, encodings, candidates, folds, leaderboard)
+    return learnt if search.all_rows else _on_all_rows(problem, learnt, candidates, search)
+
+
+def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], search: Layout) -> Learnt:
+    """Fit the members that have a weight on all rows that are not held out, and weight them again."""
+    kept = [candidate for candidate in candidates if _weight(candidate, learnt) >= MIN_MEMBER_WEIGHT]
+    kept = kept or [max(candidates, key=lambda candidate: _weight(candidate, learnt))]
+    (fold,) = search.folds
+    final = []
+    for number, candidate in enumerate(kept):
+        share = _weight(candidate, learnt) / sum(_weight(one, learnt) for one in kept[number:])
+        target = candidate.member.target
+        y = problem.y if target is None else target.encode(problem.y)
+        model = clone(candidate.member.model).set_params(max_time=max(1.0, FINAL_SHARE * share * problem.clock.left))
+        model.fit(pick(candidate.x, fold.train), y[fold.train])
+        values = _values(problem, model, pick(candidate.x, fold.held))
+        residuals = None
+        if target is not None:
+            residuals = residual_quantiles(y[fold.held] - values[:, 0])
+            values = target.decode(values[:, 0], residuals)[:, None]
+        member = replace(candidate.member, model=model, residuals=residuals)
+        final.append(Candidate(member, values, model, candidate.x))
+    return _blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
+
+
+def _weight(candidate: Candidate, learnt: Learnt) -> float:
+    """The weight of a candidate in a blend; 0 if it is not a member."""
+    weights = [member.weight for member in learnt.blend.members if member.model is candidate.member.model]
+    return weights[0] if weights else 0.0
+
+
+def _values(problem: Problem, model: Any, x: Any) -> Array:  # (n, t)
+    """Decision values of all classes, or predictions on the scale of the fit."""
+    if problem.classes:
+        return decision_values(model, x, problem.classes)
+    return np.asarray(model.predict(x))[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +197,17 @@ def variants(problem: Problem) -> Iterator[Variant]:
     sample = make_sample(problem.y, problem.classes, problem.seed)
     encoding, x, scaling = choose_scaling(problem, sample)
     n, d = x.shape
-    kernels = [MATERN12, *([LAPLACIAN] if n <= MAX_LAPLACIAN_ROWS else [])]
+    names = [MATERN12, *([LAPLACIAN] if n <= SEARCH_ROWS else [])]
     weighted = n >= MIN_WEIGHTING_ROWS and len(encoding.encoders) > 1 and d <= MAX_WEIGHTED_INPUTS
     yield Variant(encoding, x, scaling, "equal", 0.4 if weighted else 1.0, {})
     if not weighted:
         return
-    for number, kernel in enumerate(kernels):
+    for number, kernel in enumerate(names):
         weights = fit_input_weights(x[sample.rows], encoding.groups, sample, kernel, problem.clock.after(WEIGHTS_SHARE))
         if weights is not None:
             own = replace(encoding, weights=weights)
             search = {"kernels": kernel, "relevance": False}
-            share = 1.0 / (len(kernels) - number)
+            share = 1.0 / (len(names) - number)
             yield Variant(own, x * weights.astype(np.float32), scaling, f"for {kernel}", share, search)
 
 
@@ -158,34 +248,33 @@ def _candidate(
     number: int,
     variant: Variant,
     form: str | None,
-    folds: list[Fold],
+    search: Layout,
     leaderboard: list[dict[str, Any]],
 ) -> Candidate:
-    """Tune one member, and predict held-out rows with its settings."""
+    """Tune one member on the rows of the search, and predict held-out rows with its settings."""
     target = None if form is None else fit_number_target(problem.y, form)
     y = problem.y if target is None else target.encode(problem.y)
-    x, share = variant.x, variant.share
-    found = tuned(x, y, problem.estimator, problem.clock, problem.seed, problem.scoring, share, **variant.search)
+    x, share, options = variant.x, variant.share * search.share, {**search.options, **variant.search}
+    rows, estimator = search.rows, search.estimator(problem)
+    some_x, some_y = (x, y) if rows is None else (pick(x, rows), y[rows])
+    found = tuned(some_x, some_y, estimator, problem.clock, problem.seed, problem.scoring, share, **options)
     facts = {"scaling": variant.scaling, "weights": variant.weights, "target": form or "classes"}
     leaderboard += [{**facts, **trial} for trial in found.trials]
-    if not folds:
-        return Candidate(Member(number, found.model, 1.0, target), np.zeros((0, 1)), None)
-
-    def values(model: Any, rows: Any) -> Array:
-        if problem.classes:
-            return decision_values(model, rows, problem.classes)
-        return np.asarray(model.predict(rows))[:, None]
-
-    limit = max(2.0, 0.6 * share * problem.clock.left)
-    affordable = [*folds][: max(1, int(limit / max(found.fit_seconds, 1e-3)))]
-    held, models = held_out_values(found.model, x, y, affordable, values, limit)
+    if not search.folds:
+        return Candidate(Member(number, found.model, 1.0, target), np.zeros((0, 1)), None, x)
+    if search.all_rows:
+        limit = max(2.0, 0.6 * share * problem.clock.left)
+        folds = search.folds[: max(1, int(limit / max(found.fit_seconds, 1e-3)))]
+        held, models = held_out_values(found.model, x, y, folds, lambda model, x: _values(problem, model, x), limit)
+    else:
+        folds, models = search.folds, [found.model]
+        held = _values(problem, found.model, pick(x, folds[0].held))
     residuals = None
     if target is not None:
-        rows = np.concatenate([fold.held for fold in affordable])
-        residuals = residual_quantiles(y[rows] - held[:, 0])
+        held_rows = np.concatenate([fold.held for fold in folds])
+        residuals = residual_quantiles(y[held_rows] - held[:, 0])
         held = target.decode(held[:, 0], residuals)[:, None]
-    member = Member(number, found.model, 1.0, target, residuals)
-    return Candidate(member, held, models[0])
+    return Candidate(Member(number, found.model, 1.0, target, residuals), held, models[0], x)
 
 
 def _blended(

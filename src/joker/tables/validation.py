@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 MANY_ROWS = 6_000  # with more rows, one part is held out instead of folds
 FOLDS = 5
-HELD_OUT_ONE_IN = 5
-MAX_HELD_OUT = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,14 +22,24 @@ class Fold:
 
 
 def make_folds(codes: Array, seed: int) -> list[Fold]:
-    """Return five folds of few rows, or one split of many; rows of one code are spread evenly."""
-    n = len(codes)
-    order = np.lexsort((np.random.RandomState(seed).permutation(n), codes))
-    count = FOLDS if n <= MANY_ROWS else max(HELD_OUT_ONE_IN, -(-n // MAX_HELD_OUT))
-    part = np.empty(n, dtype=np.intp)
-    part[order] = np.arange(n) % count
-    used = count if n <= MANY_ROWS else 1
+    """Return five folds of few rows, or the first of them of many; rows of one code are spread evenly."""
+    part = _parts(codes, FOLDS, seed)
+    used = FOLDS if len(codes) <= MANY_ROWS else 1
     return [Fold(np.flatnonzero(part != k), np.flatnonzero(part == k)) for k in range(used)]
+
+
+def hold_out(codes: Array, count: int, seed: int) -> Fold:
+    """Hold out about ``count`` rows; rows of one code are spread evenly."""
+    part = _parts(codes, -(-len(codes) // count), seed)
+    return Fold(np.flatnonzero(part), np.flatnonzero(part == 0))
+
+
+def _parts(codes: Array, count: int, seed: int) -> Array:  # (n,)
+    """Return a number below ``count`` for each row."""
+    part = np.empty(len(codes), dtype=np.intp)
+    order = np.lexsort((np.random.RandomState(seed).permutation(len(codes)), codes))
+    part[order] = np.arange(len(codes)) % count
+    return part
 
 
 def strata(y: Array, classes: int) -> Array:

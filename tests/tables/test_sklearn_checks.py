@@ -1,0 +1,16 @@
+"""scikit-learn's own tests of an estimator, for both classes and without exception."""
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import joker
+
+ESTIMATORS = [joker.JokerClassifier(max_time=1.0, random_state=0), joker.JokerRegressor(max_time=1.0, random_state=0)]
+
+
+@pytest.mark.slow
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_check(estimator: Any, check: Any) -> None:
+    check(estimator)
