@@ -22,6 +22,7 @@ from joker.data import Store
 from joker.data.array_rows import as_array
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import KernelClassifier, KernelRegressor, KernelRidge
+from joker.estimators.classification import check_class_weight, weigh
 from joker.losses import Loss
 from joker.planning import Plan
 from joker.runtime import gpus
@@ -166,6 +167,11 @@ class TableEstimator(TableView, BaseEstimator):
             kept = np.flatnonzero(present)
             inputs = inputs.some(kept) if isinstance(inputs, RawTable) else inputs[kept]
             labels = labels[kept]
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise InvalidData(
+                "Input y contains infinity or a value too large for dtype('float64'): targets must be finite. Leave "
+                "such rows out."
+            )
         codes, classes = self._encode_target(labels)
         return inputs, codes, classes
 
@@ -371,6 +377,7 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
 
     def decision_function(self, X: Any) -> Array:
         """Return the mean decision value: of shape (n,) for two classes, else of shape (n, classes)."""
+        check_is_fitted(self, "_blend")
         f = self._values(X)
         return (f[:, 1] - f[:, 0]) / 2 if len(self.classes_) == 2 else f
 
@@ -382,6 +389,7 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each row."""
+        check_is_fitted(self, "_blend")
         found: Array = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return found
 
@@ -389,7 +397,15 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
         self.classes_, codes = class_codes(labels)
         return codes, len(self.classes_)
 
+    def _row_weights(self, codes: Array) -> Array | None:
+        return weigh(self._code_weights(), np.arange(len(self.classes_)), codes, None)
+
     def _estimator(self) -> Any:
+        return KernelClassifier(class_weight=self._code_weights(), standardize=False, **self._settings())
+
+    def _code_weights(self) -> Any:
+        """The weights of classes, by their codes."""
+        check_class_weight(self.class_weight)
         weights: Any = self.class_weight
         if isinstance(weights, Mapping):
             places = {label: code for code, label in enumerate(self.classes_.tolist())}
@@ -399,7 +415,7 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
                     f"{self.classes_.tolist()}. Leave it out."
                 )
             weights = {places[label]: weight for label, weight in weights.items()}
-        return KernelClassifier(class_weight=weights, standardize=False, **self._settings())
+        return weights
 
     def _held_out_score(self, learnt: Learnt, problem: Problem) -> float | None:
         if not len(learnt.held_rows):
@@ -505,10 +521,6 @@ class JokerRegressor(RegressorMixin, TableEstimator):
             raise InvalidData(
                 "y must be numbers for regression; it has values that are not. Use JokerClassifier for classes."
             ) from error
-        if not np.isfinite(numbers).all():
-            raise InvalidData(
-                "y must be finite numbers; it contains infinity. Input contains infinity. Leave such rows out."
-            )
         return numbers, 0
 
     def _estimator(self) -> Any:
