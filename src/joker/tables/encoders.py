@@ -64,6 +64,7 @@ class NumberEncoder:
     deviation: float
     points: tuple[float, ...] = ()  # of the distribution, with quantile scaling
     indicator: float = 0.0  # the size of the input that says that a value is missing; 0: there is none
+    two_values: bool = False
 
     @property
     def encoding(self) -> str:
@@ -95,7 +96,9 @@ def fit_number(column: RawColumn, method: str) -> NumberEncoder:
     values = column.values.astype(np.float64)
     missing = np.isnan(values)
     present = values[~missing]
-    method = Z_SCORE if column.form == BOOLEAN or len(np.unique(present[:1_000])) <= 2 else method
+    low, high = float(present.min()), float(present.max())
+    two_values = bool(((present == low) | (present == high)).all())
+    method = Z_SCORE if two_values else method
     fill = float(present.mean())
     points = tuple(np.quantile(present, np.linspace(0, 1, QUANTILES)).tolist()) if method == QUANTILE else ()
     centre, scale = (fill, float(present.std())) if method == Z_SCORE else _quartile_scale(present)
@@ -103,8 +106,20 @@ def fit_number(column: RawColumn, method: str) -> NumberEncoder:
     rough = NumberEncoder(column.name, method, fill, centre, scale or 1.0, 0.0, 1.0, points, indicator)
     scaled = rough._scaled(present)
     deviation = float(scaled.std())
+    if two_values:
+        # Two values differ like two levels of equal frequency, however rare one of them is.
+        deviation = (high - low) / (scale or 1.0) / 2
     return NumberEncoder(
-        column.name, method, fill, centre, scale or 1.0, float(scaled.mean()), deviation or 1.0, points, indicator
+        column.name,
+        method,
+        fill,
+        centre,
+        scale or 1.0,
+        float(scaled.mean()),
+        deviation or 1.0,
+        points,
+        indicator,
+        two_values,
     )
 
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 ROUNDS = 20  # of the greedy choice: weights are multiples of 1/20
-MIN_GAIN = 1e-3  # share of the loss by which a further member must be better than a single model
+MIN_GAIN = 1e-3  # share of the loss by which a mean must be better than the best member
 
 
-def choose_weights(predictions: list[Array], loss: Callable[[Array], float]) -> Array:
+def choose_weights(predictions: list[Array], loss: Callable[[Array], float], min_gain: float = MIN_GAIN) -> Array:
     """Return weights of sum 1 by greedy selection with replacement (Caruana et al., 2004).
 
     Parameters
@@ -22,6 +22,8 @@ def choose_weights(predictions: list[Array], loss: Callable[[Array], float]) -> 
         The predictions of each member on the same held-out rows.
     loss : callable
         The loss of a mean of predictions; lower is better.
+    min_gain : float
+        The share of the loss by which a mean must be better than the best member.
     """
     single = [loss(one) for one in predictions]
     best = int(np.argmin(single))
@@ -35,7 +37,7 @@ def choose_weights(predictions: list[Array], loss: Callable[[Array], float]) -> 
         counts[chosen] += 1
         if losses[chosen] < lowest:
             lowest, kept = losses[chosen], counts.copy()
-    if lowest > single[best] - MIN_GAIN * abs(single[best]):
+    if lowest > single[best] - min_gain * abs(single[best]):
         kept = np.zeros(len(predictions))
         kept[best] = 1
     weights: Array = kept / kept.sum()

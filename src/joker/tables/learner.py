@@ -18,9 +18,9 @@ from joker.data.array_rows import pick
 from joker.estimators import resolve
 from joker.tables.blend import Blend, Member, decision_values
 from joker.tables.calibration import Calibration, fit_calibration, log_loss
-from joker.tables.encoders import SCALINGS
+from joker.tables.encoders import SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
-from joker.tables.ensemble import choose_weights
+from joker.tables.ensemble import MIN_GAIN, choose_weights
 from joker.tables.frames import RawTable
 from joker.tables.leave_one_out import LAPLACIAN, MATERN12, Sample, best_errors, fit_input_weights, make_sample
 from joker.tables.search import Clock, held_out_values, tuned
@@ -33,6 +33,8 @@ SEARCH_ROWS = 10_000  # with more rows, the search has a sample of them
 HELD_OUT_ONE_IN = 10  # of many rows
 MAX_HELD_OUT = 4_000
 MIN_MEMBER_WEIGHT = 0.2  # with many rows, a member of less weight is not fitted on all of them
+MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows have half of the time each
+FINAL_LAMBDAS = (1.0, 10**-0.5, 0.1)  # multiples of the λ of the search: with more rows the best one falls
 FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
@@ -138,7 +140,8 @@ def learn(problem: Problem) -> Learnt:
         candidates.append(_candidate(problem, len(encodings) - 1, variant, form, search, leaderboard))
         if problem.clock.left < search.least_share * problem.clock.limit:
             break
-    learnt = _blended(problem, encodings, candidates, folds, leaderboard)
+    gain = MIN_GAIN if search.all_rows else MIN_GAIN_OF_MANY_ROWS
+    learnt = _blended(problem, encodings, candidates, folds, leaderboard, gain)
     return learnt if search.all_rows else _on_all_rows(problem, learnt, candidates, search)
 
 
@@ -152,9 +155,15 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
         share = _weight(candidate, learnt) / sum(_weight(one, learnt) for one in kept[number:])
         target = candidate.member.target
         y = problem.y if target is None else target.encode(problem.y)
-        model = clone(candidate.member.model).set_params(max_time=max(1.0, FINAL_SHARE * share * problem.clock.left))
-        model.fit(pick(candidate.x, fold.train), y[fold.train])
-        values = _values(problem, model, pick(candidate.x, fold.held))
+        found = candidate.member.model
+        model = clone(found).set_params(
+            max_time=max(1.0, FINAL_SHARE * share * problem.clock.left),
+            lam=[found.lam_ * factor for factor in FINAL_LAMBDAS],
+        )
+        held = pick(candidate.x, fold.held)
+        model.fit(pick(candidate.x, fold.train), y[fold.train], eval_set=(held, y[fold.held]))
+        model = model.path_.models[model.path_.best]
+        values = _values(problem, model, held)
         residuals = None
         if target is not None:
             residuals = residual_quantiles(y[fold.held] - values[:, 0])
@@ -215,6 +224,8 @@ def choose_scaling(problem: Problem, sample: Sample) -> tuple[Encoding, Array, s
     """Return the encoding whose leave-one-out error on a sample is the smallest, its inputs and its name."""
     best: tuple[float, Encoding, Array, str] | None = None
     for scaling in SCALINGS:
+        if best is not None and not has_scalings(best[1]):
+            break
         encoding, x = fit_encoding(
             problem.inputs, problem.y, problem.classes, given=problem.columns, scaling=scaling, seed=problem.seed
         )
@@ -223,6 +234,11 @@ def choose_scaling(problem: Problem, sample: Sample) -> tuple[Encoding, Array, s
             best = (loss, encoding, x, scaling)
     assert best is not None
     return best[1:]
+
+
+def has_scalings(encoding: Encoding) -> bool:
+    """Whether some column of numbers has more than two values, so that its scaling matters."""
+    return any(isinstance(e, NumberEncoder) and not e.two_values for e in encoding.encoders)
 
 
 def choose_form(problem: Problem) -> str:
@@ -283,7 +299,9 @@ def _blended(
     candidates: list[Candidate],
     folds: list[Fold],
     leaderboard: list[dict[str, Any]],
+    min_gain: float = MIN_GAIN,
 ) -> Learnt:
+    """Weight the candidates, and calibrate their mean."""
     if not folds:
         blend = Blend((encodings[0],), (candidates[0].member,), problem.classes)
         calibration = Calibration(2.0, np.zeros(problem.classes)) if problem.classes else None
@@ -292,7 +310,7 @@ def _blended(
     rows = np.concatenate([fold.held for fold in folds])
     shortest = min(len(candidate.held) for candidate in candidates)
     rows, held = rows[:shortest], [candidate.held[:shortest] for candidate in candidates]
-    weights = choose_weights(held, _loss(problem, rows))
+    weights = choose_weights(held, _loss(problem, rows), min_gain)
     mean = sum(weight * one for weight, one in zip(weights, held, strict=True))
     kept = [(c, float(weight)) for c, weight in zip(candidates, weights, strict=True) if weight > 0]
     members = tuple(replace(candidate.member, weight=weight) for candidate, weight in kept)
