@@ -115,4 +115,5 @@ def test_target_statistics_of_classes(classes: int, rng: np.random.Generator) ->
     codes = rng.integers(0, 100, 1_000)
     encoding, x = fit_encoding(read_table({"c": [f"l{j}" for j in codes]}), codes % classes, classes)
     assert encoding.encoders[0].names[0].startswith("mean target of c")
+    assert encoding.encoders[0].encoding == "mean target and one-hot, rare pooled"
     assert np.isfinite(x).all()

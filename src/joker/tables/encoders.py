@@ -21,6 +21,7 @@ SCALINGS = (Z_SCORE, ROBUST, QUANTILE)
 CLIP = 3.0  # robust scaling bends values smoothly into (−3, 3), as Holzmüller et al. (2024) do for tables
 QUANTILES = 256  # points of the distribution that quantile scaling stores
 QUANTILE_RANGE = 1e-3  # the smallest share of rows below a value, in quantile scaling
+HALF_OF_THE_DISTANCE = 2.0**-0.5  # a factor of inputs
 MAX_LEVEL_FACTOR = 2.0**0.5  # of a one-hot column: two levels of equal frequency then differ like two z-scores
 DEVIATION_OF_QUARTILES = 1.349  # interquartile range of a normal variable with deviation 1
 PARTS_OF_DATE = ("trend", "year", "month", "weekday", "hour")
@@ -213,17 +214,20 @@ def count_levels(column: RawColumn) -> dict[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class StatisticEncoder:
-    """A category with many levels as the mean target of each level, shrunk towards the mean of all rows."""
+    """A category as the mean target of each level, shrunk towards the mean of all rows, with its levels beside it.
+
+    The mean orders the levels, and the columns of the levels keep them apart. Both have half of the distance.
+    """
 
     name: str
     levels: tuple[str, ...]
     values: Array  # (levels, t), scaled
     default: Array  # (t,), of missing and unknown levels
-    frequent: LevelEncoder | None = None  # the most frequent levels have columns of their own too
+    frequent: LevelEncoder | None = None  # the levels that have columns of their own too
 
     @property
     def encoding(self) -> str:
-        return "mean target of the level" + (", frequent levels one-hot" if self.frequent else "")
+        return "mean target" + (f" and {self.frequent.encoding}" if self.frequent else "")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -234,8 +238,14 @@ class StatisticEncoder:
     def transform(self, column: RawColumn) -> Array:
         places = {level: j for j, level in enumerate(self.levels)}
         codes = np.array([-1 if v is None else places.get(v, -1) for v in as_levels(column)], dtype=np.intp)
-        result = np.where(codes[:, None] >= 0, self.values[codes], self.default)
-        return np.hstack([result, self.frequent.transform(column)]) if self.frequent else result
+        return self.joined(np.where(codes[:, None] >= 0, self.values[codes], self.default), column)
+
+    def joined(self, means: Array, column: RawColumn) -> Array:  # (n, t) -> (n, k)
+        """Return mean targets with the columns of the levels."""
+        if self.frequent is None:
+            return means
+        joined: Array = np.hstack([means, self.frequent.transform(column)]) * HALF_OF_THE_DISTANCE
+        return joined
 
 
 @dataclass(frozen=True, eq=False)

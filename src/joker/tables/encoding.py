@@ -28,8 +28,10 @@ from joker.tables.target_statistics import cross_fitted
 
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder
-MAX_ONE_HOT = 64  # levels: a category with more is encoded by its target statistics
-FREQUENT_LEVELS = 20  # of a category with many levels have columns of their own too
+MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
+MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
+MAX_ONE_HOT = 64  # levels that may have columns of their own
+FREQUENT_LEVELS = 20  # that have columns of their own, of a category with more levels
 RARE_ROWS = 10  # a level with fewer rows is pooled with the other rare ones
 RARE_SHARE = 0.005  # the same, as a share of the rows of a small table
 CHUNK = 65_536  # rows that are encoded at a time
@@ -157,8 +159,9 @@ def _fitted(column: RawColumn, kind: str, y: Array, classes: int, scaling: str, 
         encoder = fit_number(column, scaling)
     else:
         rare = max(2, min(RARE_ROWS, round(RARE_SHARE * len(column.values))))
-        if len(count_levels(column)) > MAX_ONE_HOT:
-            frequent = fit_levels(column, rare, FREQUENT_LEVELS)
+        levels = len(count_levels(column))
+        frequent = fit_levels(column, rare, MAX_ONE_HOT if levels <= MAX_ONE_HOT else FREQUENT_LEVELS)
+        if levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS:
             return cross_fitted(column, y, classes, frequent, seed)
-        encoder = fit_levels(column, rare, MAX_ONE_HOT)
+        encoder = frequent
     return encoder, encoder.transform(column)

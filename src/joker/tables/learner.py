@@ -34,6 +34,7 @@ HELD_OUT_ONE_IN = 10  # of many rows
 MAX_HELD_OUT = 4_000
 MIN_MEMBER_WEIGHT = 0.2  # with many rows, a member of less weight is not fitted on all of them
 MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows have half of the time each
+FINAL_EPOCHS = 15  # at most, on all of many rows
 FINAL_LAMBDAS = (1.0, 10**-0.5, 0.1)  # multiples of the λ of the search: with more rows the best one falls
 FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
@@ -159,6 +160,7 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
         model = clone(found).set_params(
             max_time=max(1.0, FINAL_SHARE * share * problem.clock.left),
             lam=[found.lam_ * factor for factor in FINAL_LAMBDAS],
+            max_epochs=FINAL_EPOCHS,
         )
         held = pick(candidate.x, fold.held)
         model.fit(pick(candidate.x, fold.train), y[fold.train], eval_set=(held, y[fold.held]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from joker.data.array_rows import pick
 from joker.tables.validation import Fold
@@ -63,10 +63,10 @@ def tuned(
     share: float = 1.0,
     **search: Any,
 ) -> Found:
-    """Return the best model that `joker.tune` finds; with very few rows, the default one."""
+    """Return the best model that `joker.tune` finds; with very few rows, or one of each class, the default one."""
     limit = share * clock.left
     model = clone(estimator).set_params(max_time=max(1.0, FIT_SHARE * limit))
-    if x.shape[0] < MIN_TUNING_ROWS:
+    if x.shape[0] < MIN_TUNING_ROWS or (is_classifier(estimator) and len(np.unique(y)) == len(y)):
         model.set_params(max_time=float("inf")).fit(x, y)
         return Found(model, [], 0.0)
     result = tune(x, y, estimator=model, max_time=SEARCH_SHARE * limit, random_state=seed, scoring=scoring, **search)

@@ -49,4 +49,4 @@ def cross_fitted(
             frequent,
         )
     crossed = (crossed - mean) / scale
-    return fitted, np.hstack([crossed, frequent.transform(column)]) if frequent else crossed
+    return fitted, fitted.joined(crossed, column)
