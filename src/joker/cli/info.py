@@ -29,13 +29,17 @@ def info(
     report: ReportOptions = ReportOptions(),  # noqa: B008
 ) -> None:
     """Describe a model, a row store or this machine."""
-    report.result(_machine() if path is None else _file(path))
+    report.result(_machine() if path is None else _file(path, report.as_json))
 
 
-def _file(path: Path) -> dict[str, Any]:
+def _file(path: Path, as_json: bool) -> dict[str, Any]:
     if not path.exists():
         raise MissingFile(f"a file must exist; there is no {path}. Check the path.")
-    return facts_of_store(open_store(path)) if row_stores.is_store(path) else facts_of(open_model(path), path)
+    return (
+        facts_of_store(open_store(path))
+        if row_stores.is_store(path)
+        else facts_of(open_model(path), path, as_json=as_json)
+    )
 
 
 def _machine() -> dict[str, Any]:

@@ -39,7 +39,7 @@ from joker.estimators.model_document import save
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
 from joker.estimators.sklearn_words import check_parameters
-from joker.estimators.store_inputs import check_stored, is_stored
+from joker.estimators.store_inputs import check_stored, columns_by_name, is_stored
 from joker.estimators.training_set import LabelledRows, Sample, check_pair
 from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
 from joker.estimators.wrong_values import naming_columns
@@ -241,6 +241,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
         if is_stored(X):
             return check_stored(self, X, y, **checks)
+        if not checks.get("reset", True):
+            X = columns_by_name(self, X)
         with naming_columns(X):
             return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
