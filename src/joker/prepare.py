@@ -125,6 +125,7 @@ def prepare(
             chosen_loss,
             len(x),
             n_features,
+            columns=targets.t,
             one_penalty=len(targets.lam.unique()) == 1,
             gram_room=scratch,
             on_gpu=x.device.type == "cuda",

@@ -102,14 +102,14 @@ def smooth(loss, y, a):
 
 
 @every_loss
-@pytest.mark.parametrize("k", [0.3, 2.0])
+@pytest.mark.parametrize("k", [0.7])
 def test_the_gain_is_the_decrease_that_one_variable_can_cause(loss, k):
     """By definition: J of the best point of a fine grid over the box; a non-quadratic loss may reach less of it."""
     y = targets(loss)
     a = across(loss, y, np.linspace(0, 1, 7))[:, :, None]  # (k, s, 1, T)
     f = predictions()[None, None, ::10]  # (1, 1, p, T)
     low, high = loss.box(y)
-    shares = torch.linspace(0, 1, 8_001, dtype=torch.float64)[None, :, None]
+    shares = torch.linspace(0, 1, 3_001, dtype=torch.float64)[None, :, None]
     grid = torch.lerp(low.clamp(min=-40), high.clamp(max=40), shares)
     gain = loss.gain(y[:, None], a, f, torch.tensor(k, dtype=torch.float64))
     assert bool((gain >= 0).all())

@@ -68,7 +68,7 @@ def fit_specs(
     for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited, usual):
         Blocks(n, size)  # raises where the size is no number of rows
         dtype, mixed = precision(given.precision, given.dtype, size >= n, device)
-        choices = settings(given, size, m, n, n_lams, seed, device, dtype)
+        choices = settings(given, size, m, n, targets, n_lams, seed, device, dtype)
         for host, chosen in product((False, True) if movable else (False,), choices):
             yield FitSpec(
                 rows=n,
@@ -93,7 +93,15 @@ def fit_specs(
 
 
 def settings(
-    given: Any, size: int, m: int | None, n: int, n_lams: int, seed: int, place: torch.device, dtype: torch.dtype
+    given: Any,
+    size: int,
+    m: int | None,
+    n: int,
+    targets: int,
+    n_lams: int,
+    seed: int,
+    place: torch.device,
+    dtype: torch.dtype,
 ) -> list[Settings]:
     """Return the settings of a solve of n rows in blocks of ``size`` rows, with its method and its epochs.
 
@@ -114,6 +122,7 @@ def settings(
         given._loss(),
         n,
         m,
+        columns=targets * n_lams,
         one_penalty=n_lams == 1,
         gram_room=inf if limited else gram_room(place),
         on_gpu=place.type == "cuda",

@@ -151,6 +151,10 @@ class Loss(ABC):
         """
         return a
 
+    def inverse_slope(self, v: Tensor) -> Tensor | None:
+        """Return the point where ``slope`` is v; None if it is not known, which makes `gain` less precise."""
+        return None
+
     def bend(self, a: Tensor, d: Tensor) -> Tensor:
         """Return the Bregman divergence ``dual(a + d) - dual(a) - slope(a) d`` in float64."""
         a, d = a.double(), d.double()
@@ -207,8 +211,12 @@ class Loss(ABC):
     def _newton_decrease(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
         """Return the largest decrease at some Newton steps, which stay between points where the slope changes sign."""
         low, high = self.box(y)
-        start = self.clamp(y, self.psi_start(y, a, -f - self.frame.tilt(y)))
-        new = torch.where(low.isfinite() & high.isfinite(), 0.5 * (low + high), start)
+        toward = self.frame.in_frame(y, -f - self.frame.tilt(y))
+        if (found := self.inverse_slope(toward)) is not None:  # the best point if the prediction did not change
+            new = self.clamp(y, self.frame.in_frame(y, found))
+        else:
+            start = self.clamp(y, self.psi_start(y, a, -f - self.frame.tilt(y)))
+            new = torch.where(low.isfinite() & high.isfinite(), 0.5 * (low + high), start)
         before, decrease = self.psi(y, a), torch.zeros_like(new)
         for _ in range(NEWTON_STEPS):
             s = new - a

@@ -84,6 +84,9 @@ class Logistic(ClassificationLoss):
         a = self._inside(a)
         return 1 / a + 1 / (1 - a)
 
+    def inverse_slope(self, v: Tensor) -> Tensor:
+        return torch.sigmoid(v)
+
     def bend(self, a: Tensor, d: Tensor) -> Tensor:
         """Return the relative entropy of a + d to a, without a difference of nearly equal logarithms."""
         a, d = self._inside(a).double(), d.double()

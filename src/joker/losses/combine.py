@@ -75,6 +75,10 @@ class Scaled(Loss):
     def bend(self, a: Tensor, d: Tensor) -> Tensor:
         return self.c * self.loss.bend(a / self._divisor, d / self._divisor)
 
+    def inverse_slope(self, v: Tensor) -> Tensor | None:
+        found = self.loss.inverse_slope(v)
+        return None if found is None else self.c * found
+
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
         return self.c * self.loss.start(a / self._divisor, toward)
 

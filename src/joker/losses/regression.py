@@ -166,6 +166,9 @@ class Lp(RegressionLoss):
     def slope(self, a: Tensor) -> Tensor:
         return a.sign() * a.abs().pow(self.q - 1)
 
+    def inverse_slope(self, v: Tensor) -> Tensor:
+        return v.sign() * v.abs().pow(self.p - 1)
+
     def curvature(self, a: Tensor) -> Tensor:
         return (self.q - 1) * a.abs().clamp(min=self.FLOOR).pow(self.q - 2)
 

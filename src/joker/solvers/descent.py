@@ -50,7 +50,16 @@ class Descent:
         m = None if isinstance(state, ExactState) else len(state.image)
         one_penalty = len(problem.targets.lam.unique()) == 1
         # A caller that names no method has planned no memory for a Gram matrix.
-        self.settings = resolved(settings, problem.loss, len(state.x), m, one_penalty=one_penalty, gram_room=0)
+        self.settings = resolved(
+            settings,
+            problem.loss,
+            len(state.x),
+            m,
+            columns=problem.targets.t,
+            one_penalty=one_penalty,
+            gram_room=0,
+            on_gpu=state.alpha.is_cuda,
+        )
         self.method = method_of(state, problem, self.settings)
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []

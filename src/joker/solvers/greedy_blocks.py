@@ -22,7 +22,7 @@ from joker.solvers.saved_tensors import SavedTensors
 from joker.solvers.settings import Settings
 from joker.solvers.state import State
 
-GAIN_VECTORS = 12  # (chunk, t) temporary tensors of the gain
+GAIN_VECTORS = 24  # (chunk, t) temporary tensors of the gain, in float64 for some losses
 
 
 class _Choice(SavedTensors):
@@ -84,9 +84,12 @@ class GreedyBlocks(Method):
         """Return the gain of each row, relative to the objective of its columns."""
         alpha, f = self.state.alpha, self.state.image
         gains = torch.empty_like(alpha[:, 0])
+        # A gain that is the difference of two values of ψ would be a rounding error near the optimum in float32.
+        dtype = alpha.dtype if self.problem.loss.quadratic else torch.float64
         for rows in chunks(len(gains), GAIN_VECTORS * alpha.shape[1]):
-            y, loss = self.problem.take(rows)
-            gains[rows] = (loss.gain(y, alpha[rows], f[rows], self.diagonal[rows]) / self.choice.scale).sum(1)
+            y, loss = self.problem.take(rows, dtype)
+            gain = loss.gain(y, alpha[rows].to(dtype), f[rows].to(dtype), self.diagonal[rows].to(dtype))
+            gains[rows] = (gain / self.choice.scale).sum(1).to(gains.dtype)
         return gains
 
     def epoch_ended(self, gap: Gap) -> None:
