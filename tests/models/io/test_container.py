@@ -152,12 +152,12 @@ def test_another_safetensors_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    container.write(path, DOCUMENT, TENSORS, version=3)
+    container.write(path, DOCUMENT, TENSORS, version=4)
     with monkeypatch.context() as newer:
-        newer.setattr(container, "VERSION", 3)
+        newer.setattr(container, "VERSION", 4)
         container.read(path)
     with pytest.raises(
-        InvalidFile, match=r"newer joker \(format 3\); this joker reads formats up to 2\. Upgrade joker\."
+        InvalidFile, match=r"newer joker \(format 4\); this joker reads formats up to 3\. Upgrade joker\."
     ):
         container.read(path)
 
