@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import zipfile
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -15,6 +16,7 @@ import torch
 from joker.callbacks.base import Callback
 from joker.callbacks.run import Run
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
+from joker.runtime import format_bytes
 from joker.runtime.atomic_file import replace_file, resolve_target
 
 FORMAT = "joker checkpoint 1"
@@ -70,9 +72,10 @@ class Checkpoint(Callback):
         try:
             with replace_file(self.path, EXAMPLE) as temporary:
                 torch.save({"format": FORMAT, "run": run.state_dict()}, temporary)
-        except RuntimeError as error:  # raised by torch when the disk is full
+        except RuntimeError as error:  # raised by torch, without the reason, when the disk is full
             raise InvalidFile(
-                f"a checkpoint must be in a place with room for it; writing {self.path} failed: {error}. Free some "
+                f"a checkpoint must be in a place with room for it; writing {self.path} failed, and "
+                f"{format_bytes(shutil.disk_usage(Path(self.path).resolve().parent).free)} are free there. Free some "
                 "space, or use another path."
             ) from error
         self._saved = run.epoch
