@@ -40,14 +40,24 @@ def growth(work):
     work()
     return status("VmHWM") - before
 
-def data(n, d, dtype="float32", classes=0, density=None):
+def labelled(codes, kind):
+    import pandas
+    names = np.array([f"class {k}" for k in range(codes.max() + 1)], dtype=object)
+    return pandas.Categorical.from_codes(codes, names) if kind == "category" else names[codes]
+
+def data(n, d, dtype="float32", classes=0, density=None, labels=None, scales=1.0):
     if density:
         X = sp.random(n, d, density, format="csr", random_state=0, dtype=dtype)
     else:
         X = np.random.default_rng(0).standard_normal((n, d), dtype="float32")
         X = abs(3 * X).astype(dtype) if dtype == "uint8" else X.astype(dtype)
     s = np.asarray(X[:, [0]].todense()).ravel() + np.arange(n) / n if density else X[:, 0].astype("float32")
-    return X, np.digitize(s, np.quantile(s, np.linspace(0, 1, classes + 1)[1:-1])) if classes else s
+    X *= X.dtype.type(scales) ** np.arange(d, dtype=X.dtype) if scales != 1 else 1
+    y = np.digitize(s, np.quantile(s, np.linspace(0, 1, classes + 1)[1:-1])) if classes else s
+    if labels:
+        import pandas
+        y = pandas.Series(labelled(y, labels))
+    return X, y
 
 def smallest(work):
     try:
@@ -91,10 +101,21 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
     "wide, exact": ("KernelRidge", {"n_features": None, "dtype": "float64"}, {"n": 1_000, "d": 1_500}, 1),
     "sparse, exact": ("KernelRidge", {"n_features": None}, {"n": 300, "d": 4_000, "density": 0.01}, 1),
     "sparse": ("KernelRidge", {"n_features": 100}, {"n": 20_000, "d": 2_000, "density": 0.01}, 1),
+    "categories": ("KernelSVC", {"n_features": 50}, {"n": 300_000, "d": 3, "classes": 3, "labels": "category"}, 1),
+    "text": ("KernelSVC", {"n_features": 50}, {"n": 100_000, "d": 3, "classes": 3, "labels": "text"}, 1),
+    "probabilities": ("KernelLogistic", {"n_features": 100}, {"n": 30_000, "d": 10, "classes": 5}, 1),
+    "other scales": ("KernelHuber", {"n_features": 100}, {"n": 40_000, "d": 10, "scales": 3.0}, 1),
     "uint8": ("KernelRidge", {"n_features": 100, "standardize": True}, {"n": 40_000, "d": 100, "dtype": "uint8"}, 1),
 }
 SLOW: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
     **{f"{name}, {factor} x": (*case[:3], factor) for name, case in CASES.items() for factor in (1.2, 2)},
+    "many categories": ("KernelSVC", {"n_features": 64}, {"n": 500_000, "d": 5, "classes": 9, "labels": "category"}, 1),
+    "text, path": (
+        "KernelLogistic",
+        {"n_features": 64, "lam": [0.1, 1.0, 10.0]},
+        {"n": 300_000, "d": 5, "classes": 3, "labels": "text"},
+        1,
+    ),
     "many rows": ("KernelRidge", {"n_features": 64}, {"n": 1_500_000, "d": 5}, 1),
     "many rows, momentum": ("KernelRidge", {"n_features": 64, "momentum": True}, {"n": 500_000, "d": 5}, 1),
     "many rows, path": ("KernelRidge", {"n_features": 64, "lam": POWERS}, {"n": 300_000, "d": 5}, 1),

@@ -117,8 +117,9 @@ def _alike(fresh: object, saved: object) -> bool:
     The parts that identify the problem are compared elsewhere, and lists grow during a fit.
     """
     if isinstance(fresh, dict):
-        same = isinstance(saved, dict) and fresh.keys() <= saved.keys()
-        return same and all(name == "identity" or _alike(value, saved[name]) for name, value in fresh.items())
+        if not isinstance(saved, dict) or not fresh.keys() <= saved.keys():
+            return False
+        return all(name == "identity" or _alike(value, saved[name]) for name, value in fresh.items())
     if isinstance(fresh, int | float) and not isinstance(fresh, bool):
         return isinstance(saved, int | float) and saved >= 0
     return fresh is None or isinstance(saved, type(fresh) | list if isinstance(fresh, tuple) else type(fresh))
