@@ -160,3 +160,28 @@ def test_any_change_of_a_document_is_refused_or_gives_finite_numbers(
         write(tmp_path / "wrong.joker", changed(document, places[number], value), tensors, monkeypatch)
         refused += equal_or_refused(tmp_path / "wrong.joker", name, expected)
     assert refused > 10
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(("machines", "draw", "inputs"), 10**9), (("machines", "draw", "features"), 10**12)]
+)
+def test_a_small_file_takes_no_large_memory(
+    place: tuple[str, ...], value: int, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, tensors = files["drawn"]
+    document = changed(document, ("fitted", "inputs"), value) if "inputs" in place else document
+    write(tmp_path / "wrong.joker", changed(document, place, value), tensors, monkeypatch)
+    assert outcome(tmp_path / "wrong.joker", X) is None
+
+
+def test_a_polynomial_of_huge_degree_is_refused(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = joker.KernelSVC(kernel="polynomial", n_features=300, random_state=0).fit(
+        RNG.normal(size=(90, 300)), np.tile(["a", "b", "c"], 30)
+    )
+    model.save(tmp_path / "m.joker")
+    document, tensors = container.read(tmp_path / "m.joker")
+    kernel = document["machines"]["draw"]["kernel"]["kernel"]
+    assert kernel[0] == "polynomial"
+    kernel[1]["degree"] = 10**6
+    write(tmp_path / "wrong.joker", document, tensors, monkeypatch)
+    assert outcome(tmp_path / "wrong.joker", X) is None

@@ -39,6 +39,8 @@ SHAPES: dict[str, Callable[[Any], dict[str, tuple[int, ...]]]] = {
     "tensor_sketch": lambda plain: {"buckets": tuple(plain.signs.shape)},
 }
 INDEX_TENSORS = {"buckets"}  # those that hold whole numbers
+MAX_DRAWN = 2**31  # numbers of a feature map that is drawn again: a small file must not take all memory
+MAX_DEGREE = 1_000  # of a polynomial kernel whose features are drawn again
 SAMPLE_ENTRIES = 256  # of each tensor that are saved, to distinguish another rounding from another draw
 MAX_ROUNDING = 1000  # units in the last place by which two computers may round a draw differently
 
@@ -136,6 +138,9 @@ def _unpack_draw(reader: ModelReader, m: int) -> FeatureMap:
     if document["features"] != m:  # checked before drawing, which could take any amount of memory
         raise InvalidFile(f"there must be {m} features, one for each weight; there are {document['features']}")
     kernel = decode(document["kernel"], reader.custom)
+    numbers = document["inputs"] * max(m, getattr(kernel, "degree", 1))
+    if numbers > MAX_DRAWN or getattr(kernel, "degree", 1) > MAX_DEGREE:
+        raise InvalidFile(f"features must have at most {MAX_DRAWN} numbers; these have {numbers}")
     draw = Draw(kernel, document["kind"], document["inputs"], m, document["seed"])
     again = _redraw(draw, reader.dtype)
     if _checksum(again.tensors) != document["sha256"]:
