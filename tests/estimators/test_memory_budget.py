@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +299,44 @@ def test_a_card_holds_no_more_than_its_budget(settings: dict[str, Any]) -> None:
         before = torch.cuda.memory_allocated()
         work()
         assert torch.cuda.max_memory_allocated() - before <= model.memory
+
+
+def random_case(rng: np.random.Generator) -> tuple[str, dict[str, Any], dict[str, Any], float]:
+    """A random estimator, its settings, the shape of its data, and the budget as a multiple of the smallest one."""
+    classes = int(rng.choice([0, 0, 2, 3, 7]))
+    kinds = (
+        ["KernelSVC", "KernelLogistic"] if classes else ["KernelRidge", "KernelHuber", "KernelSVR", "KernelQuantile"]
+    )
+    sparse = rng.random() < 0.15
+    exact = rng.random() < 0.3
+    n = int(10 ** rng.uniform(2.5, 3.6 if exact else 5.0))
+    d = int(10 ** rng.uniform(0, 1.7 if n > 20_000 else 2.3))
+    settings: dict[str, Any] = {"n_features": None if exact else int(10 ** rng.uniform(1, 3))}
+    settings["kernel"] = str(rng.choice(["gaussian", "matern12", "laplacian", "cauchy"]))
+    settings["precision"] = str(rng.choice(["auto", "float32", "float64"]))
+    if rng.random() < 0.3:
+        settings["lam"] = [0.1, 1.0, 10.0]
+    if rng.random() < 0.2:
+        settings["early_stopping"] = True
+    if rng.random() < 0.2:
+        settings["standardize"] = bool(rng.random() < 0.5)
+    shape: dict[str, Any] = {"n": n, "d": d, "classes": classes, "dtype": str(rng.choice(["float32", "float64"]))}
+    if sparse:
+        shape |= {"d": int(10 ** rng.uniform(2, 3.3)), "density": 0.01}
+    elif rng.random() < 0.3:
+        shape["scales"] = 1.1
+    if classes and rng.random() < 0.4:
+        shape["labels"] = str(rng.choice(["category", "text"]))
+    return str(rng.choice(kinds)), settings, shape, float(rng.choice([1.0, 1.2, 2.0]))
+
+
+@pytest.mark.slow
+def test_random_shapes_keep_their_budget() -> None:
+    """The seed changes by the date, so that in time many shapes are tried; a failure names it."""
+    seed = int(os.environ.get("JOKER_SEED", date.today().toordinal()))
+    count = int(os.environ.get("JOKER_SHAPES", "200"))
+    rng = np.random.default_rng(seed)
+    cases = {f"seed {seed}, case {k}": random_case(rng) for k in range(count)}
+    found = run(cases)
+    wrong = over(found)
+    assert not wrong, "\n".join(f"{line}\n{cases.get(line.partition(':')[0])}" for line in wrong)
