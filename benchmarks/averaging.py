@@ -122,7 +122,7 @@ def run(data: DataSet, parts: Split, sigma: float, loss: str, momentum: bool, pl
         settings=settings,
     )
     descent, features = training.descent, training.features
-    average = descent.average
+    average = descent.method.mean
     assert features is not None
     assert average is not None
     epochs: list[dict[str, Any]] = []
@@ -152,7 +152,7 @@ def run(data: DataSet, parts: Split, sigma: float, loss: str, momentum: bool, pl
         evaluating_cpu += time.process_time() - started_cpu
 
     report = descent.run(evaluate)
-    visits = descent.blocks.count * plan.epochs
+    visits = descent.method.blocks.count * plan.epochs
     return {
         "data": data.name,
         "loss": loss,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import tables
+import result_tables as tables
 
 LOWER = ("rmse", "relative_error")  # metrics for which lower is better
 

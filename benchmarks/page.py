@@ -18,7 +18,7 @@ from typing import Any
 
 import behind
 import common
-import tables
+import result_tables as tables
 
 PAGE = common.ROOT / "docs" / "results.md"
 

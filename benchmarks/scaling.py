@@ -130,23 +130,23 @@ def measure(size: Size, device: str) -> dict[str, Any]:
 def _epoch(training: Training) -> float:
     """Return the seconds of one epoch with its evaluation of the gap, without the first steps, which set things up."""
     descent = training.descent
-    warm = min(WARM, descent.blocks.count - 1)
+    warm = min(WARM, descent.method.blocks.count - 1)
     for _ in range(warm):
         descent.step()
-    descent.statistics.counts.sum().item()  # waits for the device
+    descent.method.statistics.counts.sum().item()  # waits for the device
     started = time.perf_counter()
     descent.run()
-    return (time.perf_counter() - started) * descent.blocks.count / (descent.blocks.count - warm)
+    return (time.perf_counter() - started) * descent.method.blocks.count / (descent.method.blocks.count - warm)
 
 
 def _steps(training: Training, steps: int) -> float:
     """Return the median seconds of a step, without the first steps, which set things up."""
-    warm = WARM if training.descent.schedule.replay else 2
+    warm = WARM if training.descent.method.schedule.replay else 2
     times = []
     for number in range(steps + warm):
         started = time.perf_counter()
         training.descent.step()
-        training.descent.statistics.counts.sum().item()  # waits for the device
+        training.descent.method.statistics.counts.sum().item()  # waits for the device
         if number >= warm:
             times.append(time.perf_counter() - started)
     return median(times)

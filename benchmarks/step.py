@@ -86,7 +86,7 @@ class Case:
             features=None if self.m is None else self.features,
             memory=self.memory,
             mixed=self.mixed,
-            settings=Settings(block_size=self.b, momentum=self.momentum, seed=SEED),
+            settings=Settings(block_size=self.b, method="random_blocks", momentum=self.momentum, seed=SEED),
         ).descent
         if self.alone:
             solve.state.use(replace(solve.state.chunking, ahead=False))
@@ -180,8 +180,8 @@ def measure(case: Case) -> dict[str, Any]:
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "peak_bytes_without_x": torch.cuda.max_memory_allocated() - inputs,
         "synchronisations": synchronisations(descent.step),
-        "products_per_column": round(descent.statistics.products / descent.steps / case.t, 1),
-        "outcomes": {outcome.name: count for outcome, count in descent.statistics.outcomes.items()},
+        "products_per_column": round(descent.method.statistics.products / descent.steps / case.t, 1),
+        "outcomes": {outcome.name: count for outcome, count in descent.method.statistics.outcomes.items()},
         "first_steps_seconds": round(warm, 2),
     }
     del descent

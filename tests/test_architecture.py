@@ -27,6 +27,7 @@ LAYERS = (
     {"joker", "__main__"},
     {"cli"},
     {"paper"},
+    {"tables"},
     {"tuning"},
     {"estimators"},
     {"callbacks"},
@@ -65,7 +66,18 @@ RAISED_BY_CLI = ("builtins.SystemExit", "typer.")
 DOCUMENTED_PRIVATE_NAMES = {"_init_callback_context"}
 ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}
 # Optional or for development only: `import joker` must work, and stay quick, without them.
-NEVER_IMPORTED = ("clarabel", "cvxpy", "h5py", "matplotlib", "pandas", "pyarrow", "rich", "safetensors", "typer")
+NEVER_IMPORTED = (
+    "clarabel",
+    "cvxpy",
+    "h5py",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "rich",
+    "safetensors",
+    "typer",
+)
 
 
 def is_private(name: str) -> bool:
@@ -337,7 +349,7 @@ third_party = set(packages_distributions()) - sys.stdlib_module_names - {"joker"
 import numpy, torch
 new = added_by("joker")
 import sklearn.base, sklearn.metrics, sklearn.model_selection, sklearn.utils.metaestimators, sklearn.utils.validation
-new |= added_by("joker.estimators") | added_by("joker.tuning")
+new |= added_by("joker.estimators") | added_by("joker.tuning") | added_by("joker.tables")
 print(json.dumps({"from": sorted(set(sys.modules["joker"].__path__)), "new": sorted(new)}))
 """
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import joker
+from joker.estimators import resolve
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "estimators.md"
 ESTIMATORS = [name for name in joker.__all__ if name.startswith("Kernel")]
@@ -124,10 +125,22 @@ def plan(n: int, d: int = 1, **settings: Any) -> Any:
 
 
 def test_auto_block_size_and_type() -> None:
-    one_block, block = auto("block_size")
+    one_block, features_block, block = auto("block_size")
     small, large = plan(one_block), plan(one_block + 1)
     assert (small.block_size, small.dtype) == (one_block, torch.float64)
     assert (large.block_size, large.dtype) == (block, torch.float32)
+    assert plan(one_block + 1, n_features=100).block_size == features_block
+
+
+def test_auto_number_of_epochs() -> None:
+    with_features, least, most, *_ = auto("max_epochs")
+    model = joker.KernelRidge()
+    assert resolve.max_epochs("auto", "random_blocks", 10_000) == with_features == least
+    assert resolve.max_epochs("auto", "greedy_blocks", 10) == most
+    assert resolve.max_epochs("auto", "greedy_blocks", 10_000) == 500
+    assert resolve.max_epochs("auto", "conjugate_gradients", 50_000) == 20
+    assert resolve.max_epochs(7, "greedy_blocks", 10) == 7
+    assert model.max_epochs == "auto"
 
 
 def test_auto_number_of_features() -> None:

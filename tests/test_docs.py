@@ -27,6 +27,7 @@ PAGES = [
     "docs/memory.md",
     "docs/paper.md",
     "docs/solver.md",
+    "docs/tables.md",
     "docs/tuning.md",
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -51,8 +51,8 @@ RULES = (
 )
 # Text that only looks like prose: (end of the path, exact literal).
 EXCEPTIONS = {
-    ("benchmarks/tables.py", '"on the card"'),  # names in results files of earlier runs
-    ("benchmarks/tables.py", '"on the host"'),
+    ("benchmarks/result_tables.py", '"on the card"'),  # names in results files of earlier runs
+    ("benchmarks/result_tables.py", '"on the host"'),
 }
 CODE = re.compile(r"``[^`]+``|`[^`\n]+`")
 PLACEHOLDER = re.compile(r"\{[^{}]*\}")

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
         KernelSVC,
         KernelSVR,
         PathDisplay,
-        load,
     )
+    from joker.tables import JokerClassifier, JokerRegressor, load
     from joker.tuning.result import Tuned
     from joker.tuning.tune import tune
 
 __all__ = [
     "ConvergenceDisplay",
+    "JokerClassifier",
+    "JokerRegressor",
     "KernelClassifier",
     "KernelHuber",
     "KernelLogistic",
@@ -58,10 +60,19 @@ __all__ = [
 ]
 
 
+_OWNERS = {
+    "JokerClassifier": "joker.tables",
+    "JokerRegressor": "joker.tables",
+    "Tuned": "joker.tuning",
+    "load": "joker.tables",
+    "tune": "joker.tuning",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Import the estimators when one is first asked for: scikit-learn doubles the time that ``import joker`` takes."""
     if name in __all__:
-        return getattr(import_module("joker.tuning" if name in {"Tuned", "tune"} else "joker.estimators"), name)
+        return getattr(import_module(_OWNERS.get(name, "joker.estimators")), name)
     raise AttributeError(f"module 'joker' has no attribute {name!r}")
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
+from typing import Any
 
 
 class JokerError(Exception):
@@ -83,3 +85,18 @@ class CaptureFailed(JokerError, UserWarning):
 
 class SlowerWithoutTriton(JokerError, UserWarning):
     """Triton cannot compile kernels for this GPU; plain torch is used instead."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return ConvergenceWarning, whose base is that of scikit-learn, which is imported when it is needed only."""
+    if name == "ConvergenceWarning":
+        return _convergence_warning()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _convergence_warning() -> type[Warning]:
+    from sklearn.exceptions import ConvergenceWarning as Base
+
+    text = "A fit has ended far from the optimum, so that its model may differ from what was asked for."
+    return type("ConvergenceWarning", (JokerError, Base), {"__doc__": text, "__module__": __name__})

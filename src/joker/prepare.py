@@ -15,10 +15,11 @@ from joker.kernels import bandwidth as bandwidths
 from joker.kernels.matvec import matvec
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.planning.fit import FitMemory, scratch_beside_block
+from joker.planning import Plan
+from joker.planning.fit import FitMemory, plan_fit
 from joker.planning.fit_spec import FitSpec, RowReading
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, release_memory
-from joker.solvers import Descent, ExactState, FeatureState, Point, Problem, Record, Report, Settings, State
+from joker.solvers import Descent, ExactState, FeatureState, Point, Problem, Record, Report, Settings, State, resolved
 
 DEFAULTS = Settings()
 
@@ -87,6 +88,7 @@ def prepare(
         Whether to add a feature that is always 1. Its weight, the intercept, is penalised like the others.
     memory : int or str
         Bytes of scratch space for tiles, such as ``"200MB"``; where x is sparse, for the dense rows of a block too.
+        As many bytes again keep rows of the kernel matrix, or the Gram matrix of the features, between steps.
     mixed : bool
         Whether the kernel matrix of a block may be computed in low precision on the tensor cores of a GPU.
         The steps change, the solution does not.
@@ -105,7 +107,7 @@ def prepare(
             f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong together."
         )
     scratch = parse_bytes(memory)
-    chosen = kernels.get(kernel)
+    chosen, chosen_loss = kernels.get(kernel), losses.get(loss)
     if bandwidth is None and chosen is not kernel:
         bandwidth = "median"
     if bandwidth is not None:
@@ -118,17 +120,26 @@ def prepare(
         device=x.device,
         dtype=x.dtype,
         kernel=chosen,
-        settings=settings,
+        settings=resolved(
+            settings,
+            chosen_loss,
+            len(x),
+            n_features,
+            one_penalty=len(targets.lam.unique()) == 1,
+            gram_room=scratch,
+            on_gpu=x.device.type == "cuda",
+            itemsize=x.dtype.itemsize,
+        ),
         mixed=mixed,
         n_features=n_features,
         features=features,
         intercept=intercept,
     )
-    scratch = scratch_beside_block(FitMemory(spec, RowReading.of(x)), scratch)
-    return build(spec, x, Problem(losses.get(loss), targets), scratch)
+    memory_plan = plan_fit([FitMemory(spec, RowReading.of(x))], None, scratch, scratch)[1]
+    return build(spec, x, Problem(chosen_loss, targets), memory_plan)
 
 
-def build(spec: FitSpec, x: Rows, problem: Problem, scratch: int) -> Training:
+def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
     """Build a training from what is checked and resolved: draw the features, and make the state.
 
     Parameters
@@ -139,8 +150,8 @@ def build(spec: FitSpec, x: Rows, problem: Problem, scratch: int) -> Training:
         Finite rows, in the type and on the device of the spec.
     problem : Problem
         The loss, targets, weights and penalties.
-    scratch : int
-        Bytes for tiles and the features of a block.
+    plan : Plan
+        The bytes for tiles and the features of a block, and how much of the kernel matrix is kept.
     """
     _check_columns(problem.loss, problem.targets)
     kernel, features = spec.full_kernel, spec.draw()
@@ -148,9 +159,9 @@ def build(spec: FitSpec, x: Rows, problem: Problem, scratch: int) -> Training:
         release_memory(x.device)  # what reading the data has left
     state: State
     if features is None:
-        state = _exact_state(x, problem.targets.t, kernel, scratch)
+        state = _exact_state(x, problem.targets.t, kernel, plan)
     else:
-        state = FeatureState(x, problem.targets.t, features, scratch, spec.block_rows, spec.mixed)
+        state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed)
     return Training(Descent(state, problem, spec.settings), kernel, features)
 
 
@@ -164,8 +175,8 @@ def _check_columns(loss: Loss, targets: Targets) -> None:
         )
 
 
-def _exact_state(x: Rows, t: int, kernel: kernels.Kernel, scratch: int) -> ExactState:
+def _exact_state(x: Rows, t: int, kernel: kernels.Kernel, plan: Plan) -> ExactState:
     def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
-        matvec(kernel, x, z, v, scratch, out=out, row_bytes=(x.row_bytes, z.row_bytes))
+        matvec(kernel, x, z, v, plan.scratch, out=out, row_bytes=(x.row_bytes, z.row_bytes))
 
-    return ExactState(x, t, kernel, add_product, scratch)
+    return ExactState(x, t, kernel, add_product, plan.scratch, plan.kept_rows, plan.landmarks)

@@ -257,7 +257,8 @@ def test_a_share_of_the_gap_runs_from_one_bandwidth_to_boosting(script: Script) 
 def test_a_small_run_writes_its_figures(name: str, script: Script, tmp_path: Path) -> None:
     script(name).main(["--quick", "--out", str(tmp_path)])
     assert [file.name for file in tmp_path.iterdir()] == [f"{name}.json"]
-    text = "\n".join(script("tables").TABLES[name](json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))))
+    written = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+    text = "\n".join(script("result_tables").TABLES[name](written))
     assert text.count("|") > 20
 
 
@@ -278,5 +279,5 @@ def test_pairs_are_written_one_after_the_other(
     capsys.readouterr()
     peers.main(["--list", "--only", "mnist-10k", "--out", str(tmp_path)])
     assert "accuracy" in capsys.readouterr().out
-    text = "\n".join(script("tables").TABLES["peers"](written))
+    text = "\n".join(script("result_tables").TABLES["peers"](written))
     assert "Best kernel method" in text

@@ -30,7 +30,7 @@ def test_a_quick_run_has_every_case_and_marks_estimates(
 def test_the_page_of_results_marks_estimates_and_generated_rows(script: Script, tmp_path: Path) -> None:
     script("paper_gpu").main(["--quick", "--only", "klr", "--out", str(tmp_path)])
     results = json.loads((tmp_path / "paper_gpu.json").read_text(encoding="utf-8"))
-    shown = "\n".join(script("tables").paper_gpu(results))
+    shown = "\n".join(script("result_tables").paper_gpu(results))
     assert "(estimate)" in shown
     assert "(generated rows)" in shown
     assert "0.82" not in shown  # the paper's AUC is not beside that of generated rows

@@ -20,7 +20,7 @@ def test_every_results_file_is_on_the_page(script: Script) -> None:
     page, common = script("page"), script("common")
     known = {section.name for section in page.SECTIONS}
     assert {file.stem for file in common.RESULTS.glob("*.json")} <= known
-    assert known == set(script("tables").TABLES)
+    assert known == set(script("result_tables").TABLES)
     assert set(script("behind").BEHIND) <= known
 
 
@@ -82,7 +82,7 @@ def test_a_run_of_the_paper_stands_beside_its_row(script: Script) -> None:
         "paper": {"scores": {"rmse": 0.047}, "seconds": 20.0, "peak_bytes": 10**9},
         "seconds_allowed": 20.0, "bytes_allowed": None, "rmse_allowed": 0.0472, "reached": False,
     }  # fmt: skip
-    (text,) = script("tables").paper_gpu({"runs": {"hepc krr joker": case}})
+    (text,) = script("result_tables").paper_gpu({"runs": {"hepc krr joker": case}})
     assert "30.0 s (estimate)" in text
     said = list(script("behind").behind_paper_gpu({"runs": {"hepc krr joker": case}}))
     assert len(said) == 3  # outside its limits, slower, and worse

@@ -24,7 +24,7 @@ features = pytest.mark.parametrize("n_features", [None, 30])
 
 
 def make(n_features: int | None = 30, lam: float = 0.1, judge=None, **settings) -> Run:
-    chosen = Settings(**{"block_size": 50, "max_epochs": 5, "tol": 0.0, **settings})
+    chosen = Settings(**{"method": "random_blocks", "block_size": 50, "max_epochs": 5, "tol": 0.0, **settings})
     return Run(joker.prepare(X, Y, lam=lam, n_features=n_features, settings=chosen), judge=judge)
 
 

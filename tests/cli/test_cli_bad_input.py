@@ -91,7 +91,8 @@ def test_tables_that_cannot_be_used(case: str, tmp_path: Path) -> None:
         convert(data, tmp_path / "d.rows", target=number, task="classification")
     status = 2 if case == "no such target" else 1
     common = (data, "--target", target, "--task", "classify")
-    for command in (("fit", *common, "--out", tmp_path / "m.joker", "-q"), ("tune", *common, "-q")):
+    fit = ("fit", *common, "--model", "kernel", "--out", tmp_path / "m.joker", "-q")
+    for command in (fit, ("tune", *common, "-q")):
         assert re.search(said, refused(*command, status=status))
     assert re.search(said, refused("convert", data, tmp_path / "d.rows", *common[1:], status=status))
     assert {path.name for path in tmp_path.iterdir()} == before

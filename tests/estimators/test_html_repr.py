@@ -42,6 +42,7 @@ def test_the_table_of_a_fitted_estimator() -> None:
         "epochs": str(model.n_iter_),
         "relative gap": f"{model.gap_:.2e}",
         "stopped": model.stop_reason_,
+        "conclusion": model.conclusion_,
     }
 
 

@@ -220,15 +220,15 @@ def test_a_plan_reads_as_a_table() -> None:
 
 def test_a_budget_shrinks_blocks_parts_and_tiles_before_it_fails() -> None:
     X, y = rows(2_000)
-    roomy, tight = (joker.KernelRidge(memory=memory).plan(X, y) for memory in ("1GB", "60MB"))
+    roomy, tight = (joker.KernelSVR(memory=memory).plan(X, y) for memory in ("1GB", "66MB"))
     assert roomy.block_size == 2_000
     assert tight.block_size < 2_000
     assert roomy.dtype == torch.float64
     assert tight.dtype == torch.float32
     assert "(not 2,000, to keep the budget)" in tight.choice
-    whole, parts = (joker.KernelRidge(n_features=20_000, memory=memory).plan(X, y) for memory in ("1GB", "80MB"))
+    whole, parts = (joker.KernelRidge(n_features=20_000, memory=memory).plan(X, y) for memory in ("1GB", "86MB"))
     assert parts.part < whole.part == 20_001
-    for plan, memory in ((roomy, 10**9), (tight, 60 * 10**6), (parts, 80 * 10**6)):
+    for plan, memory in ((roomy, 10**9), (tight, 66 * 10**6), (parts, 86 * 10**6)):
         assert plan.total <= memory == plan.budget
 
 

@@ -40,7 +40,7 @@ REGRESSORS: dict[str, Any] = {
     "svr, unscaled": joker.KernelSVR(standardize=False, scale_target=False, random_state=0),
     "quantiles": joker.KernelQuantile(quantile=[0.1, 0.9], random_state=0),
     "linear": joker.KernelRidge(kernel="linear", random_state=0),
-    "float32, blocks": joker.KernelHuber(dtype="float32", block_size=8, random_state=0),
+    "float32, blocks": joker.KernelHuber(dtype="float32", block_size=8, max_epochs=5, random_state=0),
 }
 QUICK = ("ridge", "linear", "float32, blocks")
 LAMS = (1e-12, 1.0, 1e12)

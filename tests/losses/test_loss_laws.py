@@ -101,6 +101,33 @@ def smooth(loss, y, a):
     return loss.psi(y, a) - loss.kink * a.abs()
 
 
+@every_loss
+@pytest.mark.parametrize("k", [0.3, 2.0])
+def test_the_gain_is_the_decrease_that_one_variable_can_cause(loss, k):
+    """By definition: J of the best point of a fine grid over the box; a non-quadratic loss may reach less of it."""
+    y = targets(loss)
+    a = across(loss, y, np.linspace(0, 1, 7))[:, :, None]  # (k, s, 1, T)
+    f = predictions()[None, None, ::10]  # (1, 1, p, T)
+    low, high = loss.box(y)
+    shares = torch.linspace(0, 1, 8_001, dtype=torch.float64)[None, :, None]
+    grid = torch.lerp(low.clamp(min=-40), high.clamp(max=40), shares)
+    gain = loss.gain(y[:, None], a, f, torch.tensor(k, dtype=torch.float64))
+    assert bool((gain >= 0).all())
+    for at in range(a.shape[1]):
+        s = grid[:, None] - a[:, at, :, None]  # (k, 1, g, T)
+        change = (
+            s * (f[:, 0, :, None] + 0.5 * k * s) + loss.psi(y[:, None], grid[:, None]) - loss.psi(y, a[:, at])[:, None]
+        )
+        best = (-change).amax(2).clamp(min=0)  # (k, p, T)
+        found = gain[:, at]
+        free = (low < high).expand_as(found)
+        unbounded = (low.isinf() | high.isinf()).expand_as(found)
+        assert bool((found >= best - 1e-4 * (1 + best))[free].all()) or not loss.quadratic
+        assert bool((found <= best + 1e-3 * (1 + best))[free & ~unbounded].all())
+        assert bool((found >= 0.1 * best - 2e-3)[free].all())
+        assert not found[~free].any()
+
+
 # The Fenchel–Young inequality, from which the duality gap follows.
 
 

@@ -28,7 +28,7 @@ class Watch(Callback):
         alpha = self.descent.state.alpha
         self.moves.append(float((alpha - self.before).abs().max() * self.descent.problem.targets.lam))
         self.before = alpha.clone()
-        self.visits.append(self.descent.blocks.visit(self.descent.steps - 1))
+        self.visits.append(tuple(self.descent.method.blocks.rows(self.descent.steps - 1).tolist()))
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_the_number_of_steps_and_blocks_drawn_with_replacement(data: str, model:
     found = reproduce(data, model, scale=scale, generated=True, callbacks=[watch])
     assert found.steps == len(watch.visits) == round(found.plan.choice.steps * scale)
     assert found.rows == round(SETS[data].rows * SETS[data].share * scale)
-    count = watch.descent.blocks.count
+    count = watch.descent.method.blocks.count
     first = watch.visits[:count]
     assert len(set(first)) < len(first) or count < 3  # a block comes twice before all have come
-    assert watch.descent.average is None
-    assert watch.descent.momentum is None
+    assert watch.descent.method.mean is None
+    assert watch.descent.method.momentum is None
     assert found.generated
     assert not found.comparable
     assert found.facts["difference"] is None
@@ -69,11 +69,12 @@ def test_the_protocol_joker_has_held_out_rows_and_whole_epochs() -> None:
     theirs = reproduce("hepc", "krr", scale=0.004, generated=True)
     ours = reproduce("hepc", "krr", "joker", scale=0.004, generated=True, callbacks=[watch])
     assert ours.rows == theirs.rows - round(0.1 * theirs.rows)
-    assert ours.steps % watch.descent.blocks.count == 0
-    assert sorted(watch.visits[: watch.descent.blocks.count]) == list(range(watch.descent.blocks.count))
+    assert ours.steps % watch.descent.method.blocks.count == 0
+    first = watch.visits[: watch.descent.method.blocks.count]
+    assert sorted(row for visited in first for row in visited) == list(range(ours.rows))
     assert ours.steps <= ours.plan.steps
     assert ours.scores["rmse"] < 1.0  # better than the mean
-    assert watch.descent.average is not None
+    assert watch.descent.method.mean is not None
 
 
 def test_the_exact_kernel_with_the_block_size_of_the_paper() -> None:

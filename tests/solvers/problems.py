@@ -53,7 +53,7 @@ class Small:
         def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
             matvec(KERNEL, x, z, v, 2**20, out=out)
 
-        return ExactState(x, t, KERNEL, add_product)
+        return ExactState(x, t, KERNEL, add_product, landmarks=100)
 
     def descent(self, lams: list[float], dtype: torch.dtype = torch.float64, **settings: object) -> Descent:
         weights = None if self.weights is None else self.weights.to(dtype)

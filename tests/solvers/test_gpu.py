@@ -50,16 +50,18 @@ def test_a_gpu_descends_as_the_cpu_does(loss: str, m: int | None, momentum: bool
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_a_replayed_step_is_the_step(loss: str) -> None:
     replayed, single = descent(loss, "cuda"), descent(loss, "cuda")
-    single.schedule.replay = None
+    single.method.schedule.replay = None
     for _ in range(20):
         replayed.step()
         single.step()
-    assert replayed.schedule.replay is not None
-    assert replayed.schedule.replay.capturing
-    assert sum(graph is not None for graph in replayed.schedule.replay.graphs.values()) >= 2  # two lengths of blocks
+    assert replayed.method.schedule.replay is not None
+    assert replayed.method.schedule.replay.capturing
+    assert (
+        sum(graph is not None for graph in replayed.method.schedule.replay.graphs.values()) >= 2
+    )  # two lengths of blocks
     torch.testing.assert_close(replayed.state.alpha, single.state.alpha, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(replayed.state.image, single.state.image, rtol=1e-4, atol=1e-5)
-    assert replayed.statistics.outcomes == single.statistics.outcomes
+    assert replayed.method.statistics.outcomes == single.method.statistics.outcomes
 
 
 @pytest.mark.gpu
@@ -129,7 +131,7 @@ def cramp(most: int) -> Descent:
 
 def test_a_fit_that_runs_out_of_memory_continues_with_smaller_chunks() -> None:
     cramped, roomy = cramp(300), descent("squared", "cpu", 1_024, max_epochs=1)
-    for _ in range(roomy.blocks.count):
+    for _ in range(roomy.method.blocks.count):
         cramped.step()
         roomy.step()
     assert [chunk.features.n_features for chunk in cramped.state.chunks] == [256] * 4

@@ -20,7 +20,9 @@ modes = pytest.mark.parametrize("mode", ["exact", "features"])
 
 def moved(mode: str, steps: int = 7, t: int = 2, dtype: torch.dtype = torch.float64):
     """A descent after some steps, and all its iterates."""
-    descent = small("squared_hinge", {}, mode, weighted=True).descent(LAMBDAS[2 : 2 + t], dtype, block_size=64)
+    descent = small("squared_hinge", {}, mode, weighted=True).descent(
+        LAMBDAS[2 : 2 + t], dtype, block_size=64, method="random_blocks"
+    )
     iterates = []
     for _ in range(steps):
         descent.step()
@@ -41,7 +43,7 @@ def test_an_open_block_is_a_part_of_the_whole(mode: str) -> None:
     descent, _ = moved(mode)
     problem = small("squared_hinge", {}, mode, weighted=True)
     K = problem.root.T @ problem.root
-    rows = descent.blocks.rows(3)
+    rows = descent.method.blocks.rows(3)
     block = descent.state.open(rows)
     torch.testing.assert_close(block.K, K[rows][:, rows], atol=1e-9, rtol=0)
     torch.testing.assert_close(block.f, K[rows] @ descent.state.alpha)
@@ -51,14 +53,14 @@ def test_an_open_block_is_a_part_of_the_whole(mode: str) -> None:
 @modes
 def test_commit_extrapolate_and_reset_keep_the_image_that_of_alpha(mode: str) -> None:
     descent, _ = moved(mode)
-    state, solver = descent.state, descent.solver
+    state, solver = descent.state, descent.method.solver
     z = descent.problem.clamp_(torch.linspace(-1, 1, len(state.alpha), dtype=torch.float64)[:, None].repeat(1, 2))
     before = state.alpha.clone()
     state.extrapolate(z, state.image_of(z), torch.tensor([0.25], dtype=torch.float64))
     torch.testing.assert_close(state.alpha, torch.lerp(before, z, 0.25))
     torch.testing.assert_close(state.image, state.image_of(state.alpha))
 
-    block, y = state.open(descent.blocks.rows(2)), state.alpha.clone()
+    block, y = state.open(descent.method.blocks.rows(2)), state.alpha.clone()
     start, scale = z[block.rows], torch.tensor([0.5], dtype=torch.float64)
     result = solver.solve(scale * block.K, block.f, start, *descent.problem.take(block.rows))
     taken, change = state.commit(block, result, start, scale)
@@ -92,7 +94,7 @@ def writes_to_a_state(module: ast.Module) -> Iterator[int]:
 def test_only_a_state_moves_its_alpha_and_image() -> None:
     for path in Path(joker.__file__).parent.rglob("*.py"):
         lines = list(writes_to_a_state(ast.parse(path.read_text(encoding="utf-8"))))
-        assert not lines, f"{path}, lines {lines}: use commit, extrapolate or reset of the state."
+        assert not lines, f"{path}, lines {lines}: use commit, extrapolate, move or reset of the state."
     broken = "self.state.image += x\nstate.alpha[rows] = x\nstate.alpha.lerp_(x, 1)\ny = state.alpha.lerp(x, 1)"
     assert list(writes_to_a_state(ast.parse(broken))) == [1, 2, 3]
 
@@ -113,9 +115,9 @@ def test_prediction_tiles_cover_the_rows_inside_the_budget(mode: str) -> None:
 @given(steps=st.integers(1, 17))
 def test_the_average_updated_block_by_block_is_the_average(mode: str, steps: int) -> None:
     descent, iterates = moved(mode, steps)
-    rate = 2 / descent.blocks.count
+    rate = 2 / descent.method.blocks.count
     weights = [rate * (1 - rate) ** (steps - 1 - j) for j in range(steps)]
-    alpha, image = descent.average.read(descent.state)
+    alpha, image = descent.method.mean.read(descent.state)
     for found, place in ((alpha, 0), (image, 1)):
         expected = sum(w * point[place] for w, point in zip(weights, iterates, strict=True)) / sum(weights)
         torch.testing.assert_close(found, expected)
@@ -125,16 +127,16 @@ def test_the_average_of_one_block_is_the_last_iterate() -> None:
     descent = small("hinge", {}, "exact", weighted=False).descent([1.0], block_size=300)
     descent.step()
     descent.step()
-    assert descent.average.rate == 1
-    assert torch.equal(descent.average.read(descent.state)[0], descent.state.alpha)
+    assert descent.method.mean.rate == 1
+    assert torch.equal(descent.method.mean.read(descent.state)[0], descent.state.alpha)
 
 
 def test_reading_an_average_changes_nothing() -> None:
     descent, _ = moved("features")
-    before = [t.clone() for t in (descent.average.alpha, descent.average.image, descent.state.alpha)]
-    first, second = descent.average.read(descent.state), descent.average.read(descent.state)
+    before = [t.clone() for t in (descent.method.mean.alpha, descent.method.mean.image, descent.state.alpha)]
+    first, second = descent.method.mean.read(descent.state), descent.method.mean.read(descent.state)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    after = (descent.average.alpha, descent.average.image, descent.state.alpha)
+    after = (descent.method.mean.alpha, descent.method.mean.image, descent.state.alpha)
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
@@ -172,4 +174,4 @@ def test_the_relative_gap_is_zero_for_zero_targets_and_infinite_for_nan() -> Non
 
 def test_average_before_the_first_step_is_the_start() -> None:
     descent = small("hinge", {}, "features", weighted=False).descent([1.0], block_size=64)
-    assert torch.equal(Average(descent.state, descent.blocks).read(descent.state)[0], descent.state.alpha)
+    assert torch.equal(Average(descent.state, 5).read(descent.state)[0], descent.state.alpha)

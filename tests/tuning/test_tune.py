@@ -210,7 +210,7 @@ def test_the_task_can_be_given(rng: np.random.Generator) -> None:
 def test_the_settings_of_an_estimator_are_kept(rng: np.random.Generator) -> None:
     """Also in the trials; the given estimator is not changed."""
     X, y = waves(rng, 200)
-    given = joker.KernelQuantile(quantile=[0.1, 0.9], n_features=40, fit_intercept=False, memory="50MB")
+    given = joker.KernelQuantile(quantile=[0.1, 0.9], n_features=40, fit_intercept=False, memory="60MB")
     features: list[int] = []
 
     def watch(model: Any, X: Array, y: Array) -> float:

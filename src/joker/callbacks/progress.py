@@ -65,7 +65,8 @@ class Progress(Callback):
         if self._out:
             best = [f"best at {run.best.epoch:g}"] if run.best and run.best is not run.record else []
             facts = [f"{run.seconds:.1f} s", *best, *_facts(run.best)]
-            line = f"{run.title}: epoch {_place(run, ' of ')}, {', '.join(facts)}. {run.reason}"
+            means = f" {run.conclusion}" if run.conclusion else ""
+            line = f"{run.title}: epoch {_place(run, ' of ')}, {', '.join(facts)}. {run.reason}{means}"
             self._out.print(line, markup=False, highlight=False, soft_wrap=True)
         self._out = self._bar = None
 

@@ -13,6 +13,7 @@ from joker.errors import InvalidParameter
 from joker.models import Machine
 from joker.prepare import Training
 from joker.solvers import Point, Record, Report
+from joker.solvers.report import conclusion
 
 ScoreFunction = Callable[[Machine], Sequence[float]]  # one score for each λ; higher is better
 
@@ -78,6 +79,15 @@ class Run:
         return kept[0] if kept else self.record
 
     @property
+    def conclusion(self) -> str:
+        """What the gap and the last epoch mean, in words; empty before the first evaluation."""
+        if self.record is None:
+            return ""
+        primal = [float(record.gap.primal.sum()) for record in self.records[-2:]]
+        fall = (primal[0] - primal[1]) / primal[0] if len(primal) > 1 and primal[0] > 0 else None
+        return conclusion(self.record.relative_gap, self.tol, fall)
+
+    @property
     def fresh(self) -> tuple[Record, ...]:
         """The records of this fit only."""
         return tuple(r for r in self.records if r.epoch > self._began) or self.records[-1:]
@@ -100,7 +110,7 @@ class Run:
     @property
     def one_block(self) -> bool:
         """Whether all rows are in one block; the fit then runs until the problem is solved."""
-        return self.training.descent.blocks.count == 1
+        return self.training.descent.one_block
 
     @property
     def max_time(self) -> float:

@@ -23,7 +23,7 @@ FAILED, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143  # exit statuses; that o
 TRACEBACK = "JOKER_TRACEBACK"  # the environment variable that makes the program print tracebacks
 # Keyword arguments of the library that are options of the same name.
 _SAME_NAMES = (
-    "block_size|categories|class_weight|columns|delimiter|delta|device|dtype|early_stopping|epsilon|features|folder|"
+    "block_size|categories|class_weight|columns|decimal|delimiter|delta|device|drop|dtype|early_stopping|epsilon|features|folder|"
     "kernel|lam|loss|max_epochs|max_time|memory|momentum|precision|protocol|quantile|target|task|tol|"
     "validation_fraction"
 )

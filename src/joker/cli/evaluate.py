@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from joker.cli import model_files, row_stores
+from joker.cli import model_files, raw_tables, row_stores, table_models
 from joker.cli.command import Command
 from joker.cli.console import ReportOptions
-from joker.cli.options import DataFile, Device, Memory, ModelFile, TableFormat, table_option
+from joker.cli.options import DataFile, Device, Memory, Missing, ModelFile, TableFormat, TableOptions, table_option
 from joker.cli.predict import batch_rows
 from joker.data import Batch
 from joker.errors import InvalidData
@@ -38,6 +38,10 @@ def evaluate(
     from joker.cli.metrics import metrics_of
 
     fitted = model_files.open_model(model, device=device, memory=memory)
+    if table_models.is_table_model(fitted):
+        rows, values = _of_raw_table(fitted, data, target, table_format)
+        report.result({"model": str(model), "data": str(data), "rows": rows, **values})
+        return
     metrics = metrics_of(fitted)
     total, batches = _batches(fitted, data, target, memory, table_format)
     with report.progress_bar("evaluate") as update:
@@ -49,6 +53,15 @@ def evaluate(
             metrics.add(batch.x, batch.y, batch.first)
             update(metrics.rows, total)
     report.result({"model": str(model), "data": str(data), "rows": metrics.rows, **metrics.values})
+
+
+def _of_raw_table(
+    fitted: Any, data: Path, target: str | None, table_format: TableFormat
+) -> tuple[int, dict[str, float | None]]:
+    """The number of rows of a raw table, and the metrics of a model on them."""
+    options = TableOptions(**vars(table_format), target=target or getattr(fitted, "target_name_", None))
+    rows = raw_tables.open_training(data, options, Missing.IMPUTE, ReportOptions(quiet=True))
+    return len(rows.y), table_models.metrics(fitted, rows.inputs, rows.y)
 
 
 def _batches(

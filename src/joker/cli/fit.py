@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,12 +16,28 @@ from joker.cli import parse, row_stores
 from joker.cli.command import Command
 from joker.cli.console import ReportOptions
 from joker.cli.model_files import facts_of
-from joker.cli.options import ComputeOptions, DataFile, KernelOptions, ModelOptions, SolverOptions, TableOptions
+from joker.cli.options import (
+    ComputeOptions,
+    DataFile,
+    KernelOptions,
+    Missing,
+    ModelKind,
+    ModelOptions,
+    SolverOptions,
+    TableOptions,
+    table_option,
+)
 from joker.cli.prediction_files import check_output
+from joker.cli.raw_tables import is_raw_table, looks_like_libsvm_file, open_training
 from joker.data import Store
 from joker.errors import InvalidParameter
 from joker.runtime.atomic_file import exclusive
 
+# Options that the model for raw tables has too.
+SHARED_OPTIONS = {
+    *("target", "columns", "drop", "delimiter", "header", "decimal"),
+    *("task", "class_weight", "max_time", "device", "memory", "seed", "scratch"),
+}
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -39,6 +56,22 @@ def fit(
             "--resume/--no-resume", help="Continue from the checkpoint of an interrupted fit, or start again."
         ),
     ] = None,
+    kind: Annotated[
+        ModelKind,
+        typer.Option(
+            "--model",
+            help="table: the best model for a raw table, which needs no other option. kernel: one kernel machine with "
+            "the settings below. auto: kernel if one of its settings is given or DATA is not a raw table, else table.",
+        ),
+    ] = ModelKind.AUTO,
+    missing: Annotated[
+        Missing | None,
+        table_option(help="Missing values: fill them in (default of --model table), leave out rows, or stop."),
+    ] = None,
+    kinds: Annotated[
+        str | None,
+        table_option(metavar="A=KIND,...", help="Kinds of columns: number, category, date or drop (--model table)."),
+    ] = None,
     table: TableOptions = TableOptions(),  # noqa: B008
     model: ModelOptions = ModelOptions(),  # noqa: B008
     kernel: KernelOptions = KernelOptions(),  # noqa: B008
@@ -48,11 +81,22 @@ def fit(
 ) -> None:
     """Fit a model on a table and write it to a file.
 
-    A table is read at most twice, and its rows are copied in random order to a temporary file in the folder of the
-    model. Ctrl-C leaves a checkpoint; the same command with --resume continues from it and gives the same model.
+    `joker fit table.csv --target price --out model.joker` fits the best model for a raw table with words, categories,
+    dates and missing values, prints the best trials and the score on held-out rows, and needs no other option. It reads
+    the whole table into memory.
+
+    A setting of a kernel machine, such as --loss, --kernel, --lam or -m, fits that one instead. The table is then read
+    at most twice, and its rows are copied in random order to a temporary file in the folder of the model. Ctrl-C leaves
+    a checkpoint; the same command with --resume continues from it and gives the same model.
     """
     from joker.cli import build_estimator
 
+    given = [*kernel_options(table, model, kernel, solver, compute), *(["--dry-run"] if dry_run else [])]
+    given += ["--resume"] if resume else []
+    if as_raw_table(kind, given, data):
+        _fit_raw_table(data, out, missing, kinds, table, model, solver, compute, report)
+        return
+    _check_kernel_options(missing, kinds)
     settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
     with ExitStack() as stack:
         path = None if dry_run else _checked_output(out, data)
@@ -67,6 +111,59 @@ def fit(
         estimator.set_params(callbacks=[*checkpoints, *progress(report)]).fit(store)
         estimator.save(path)
     report.summary(facts_of(estimator, path))
+
+
+def kernel_options(*groups: Any) -> list[str]:
+    """The options that only a kernel machine has and that differ from their defaults."""
+    given = []
+    for group in groups:
+        default = type(group)()
+        names = [name for name in vars(group) if name not in SHARED_OPTIONS]
+        given += [f"--{name.replace('_', '-')}" for name in names if getattr(group, name) != getattr(default, name)]
+    return given
+
+
+def as_raw_table(kind: ModelKind, given: Sequence[str], data: Path) -> bool:
+    """Whether to fit the model for a raw table."""
+    if kind is ModelKind.TABLE and given:
+        raise InvalidParameter(
+            f"--model table finds its own settings; {', '.join(given)} must not be given with it. Leave it out, or use "
+            "--model kernel."
+        )
+    if kind is ModelKind.AUTO:
+        return not given and is_raw_table(data) and not looks_like_libsvm_file(data)
+    return kind is ModelKind.TABLE
+
+
+def _check_kernel_options(missing: Missing | None, kinds: str | None) -> None:
+    if missing not in (None, Missing.ERROR) or kinds is not None:
+        option = "--kinds" if kinds is not None else f"--missing {missing}"
+        raise InvalidParameter(
+            f"{option} needs the model for raw tables; a kernel machine with given settings takes complete columns of "
+            "numbers. Use --model table, without settings of a kernel machine."
+        )
+
+
+def _fit_raw_table(
+    data: Path,
+    out: Path | None,
+    missing: Missing | None,
+    kinds: str | None,
+    table: TableOptions,
+    model: ModelOptions,
+    solver: SolverOptions,
+    compute: ComputeOptions,
+    report: ReportOptions,
+) -> None:
+    """Fit the model for a raw table, and write it to a file."""
+    from joker.cli import table_models
+
+    path = _checked_output(out, data)
+    rows = open_training(data, table, missing or Missing.IMPUTE, report)
+    limit = None if math.isinf(solver.max_time) else solver.max_time
+    fitted, took = table_models.fit_table(rows, model, compute, kinds, limit, report)
+    fitted.save(path)
+    report.summary({**table_models.facts_of(fitted, path, as_json=report.as_json), **took})
 
 
 @contextmanager
@@ -137,7 +234,7 @@ FIT = Command(
     "fit",
     fit,
     (
-        "joker fit houses.csv --target price --task regress --out model.joker",
+        "joker fit houses.csv --target price --out model.joker",
         "joker fit mail.parquet -t spam --loss logistic -m 4000 --lam 2^-7:2^7 --memory 1GB --out model.joker",
     ),
 )

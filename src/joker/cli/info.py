@@ -31,15 +31,15 @@ def info(
     report: ReportOptions = ReportOptions(),  # noqa: B008
 ) -> None:
     """Describe a model, a row store or this machine."""
-    report.result(_machine() if path is None else _file(path))
+    report.result(_machine() if path is None else _file(path, report.as_json))
 
 
-def _file(path: Path) -> dict[str, Any]:
+def _file(path: Path, as_json: bool) -> dict[str, Any]:
     if not path.exists():
         raise MissingFile(f"a file must exist; there is no {path}. Check the path.")
     if row_stores.is_store(path):
         return {**facts_of_store(open_store(path)), "format": STORE_VERSION}
-    facts = facts_of(open_model(path), path)
+    facts = facts_of(open_model(path), path, as_json=as_json)
     document, _ = container.read(path)
     return {**facts, **{name: document[name] for name in ("written_by", "sha256")}, "format": document["version"]}
 

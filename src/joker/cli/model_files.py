@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from joker.cli import table_models
 from joker.data import Schema, Source, open_source
 from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import format_bytes
@@ -21,7 +22,7 @@ LOSS_SETTINGS = ("loss", "delta", "epsilon", "p", "quantile")
 
 def open_model(path: Path, *, device: str | None = None, memory: str | None = None) -> KernelEstimator:
     """Read a model that computes on ``device`` and in at most ``memory``."""
-    from joker.estimators import load  # imports scikit-learn, which is slow and which --help does not need
+    from joker.tables import load  # imports scikit-learn, which is slow and which --help does not need
 
     model: KernelEstimator = load(path, device=device)
     return model if memory is None else model.set_params(memory=memory)
@@ -74,8 +75,10 @@ def title(model: KernelEstimator) -> str:
     return f"{type(model).__name__} ({loss})" if isinstance(loss, str) else type(model).__name__
 
 
-def facts_of(model: KernelEstimator, path: Path | None) -> dict[str, Any]:
+def facts_of(model: KernelEstimator, path: Path | None, *, as_json: bool = False) -> dict[str, Any]:
     """The facts about a model that the program prints."""
+    if table_models.is_table_model(model):
+        return table_models.facts_of(model, path, as_json=as_json)
     schema, classes = schema_of(model), getattr(model, "classes_", None)
     return {
         "model": None if path is None else str(path),

@@ -13,6 +13,7 @@ import typer
 
 from joker.cli import parse
 from joker.data.sources.read_options import MAX_INPUTS
+from joker.errors import InvalidParameter
 
 table_option = partial(typer.Option, rich_help_panel="The table")
 model_option = partial(typer.Option, rich_help_panel="The model")
@@ -25,6 +26,22 @@ class Categories(StrEnum):
 
     ONE_HOT = "one-hot"
     REFUSE = "refuse"
+
+
+class Missing(StrEnum):
+    """What is done with missing values."""
+
+    IMPUTE = "impute"
+    DROP = "drop"
+    ERROR = "error"
+
+
+class ModelKind(StrEnum):
+    """The model that is fitted: the best one for a raw table, or one kernel machine with given settings."""
+
+    AUTO = "auto"
+    TABLE = "table"
+    KERNEL = "kernel"
 
 
 class Task(StrEnum):
@@ -71,6 +88,10 @@ class TableFormat:
         str | None,
         table_option(metavar="NAME", help="The array of inputs in a .npz or HDF5 file; detected by default."),
     ] = None
+    decimal: Annotated[
+        str | None,
+        table_option(metavar="CHAR", help="The character before a fraction, as in 0,5; detected by default."),
+    ] = None
 
     max_inputs: Annotated[
         int, table_option(metavar="N", min=1, help="The largest number of columns of LIBSVM text.")
@@ -81,7 +102,19 @@ class TableFormat:
         """The keyword arguments of `open_source`."""
         delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
         header = "auto" if self.header is None else self.header
-        return {"delimiter": delimiter, "header": header, "inputs": self.inputs, "max_inputs": self.max_inputs}
+        return {
+            "delimiter": delimiter,
+            "header": header,
+            "inputs": self.inputs,
+            "max_inputs": self.max_inputs,
+            "decimal": self.decimal,
+        }
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        """The keyword arguments of `read_raw_table`."""
+        keywords = TableFormat.keywords.fget(self)  # type: ignore[attr-defined]
+        return {name: keywords[name] for name in ("delimiter", "header", "decimal")}
 
 
 @dataclass(frozen=True)
@@ -94,12 +127,16 @@ class TableOptions(TableFormat):
             "--target",
             "-t",
             metavar="COLUMN",
-            help="The column to predict: its name, or its number (from 0; -1 is the last) if columns have no names.",
+            help="The column to predict: its name, -1 for the last, or its number (from 0) if columns have no names.",
         ),
     ] = None
     columns: Annotated[
-        str | None, table_option(metavar="A,B,...", help="The inputs; by default all columns except the target.")
+        str | None,
+        table_option(
+            metavar="A,B,...", help='The inputs; by default all columns except the target. "A,B" is one name.'
+        ),
     ] = None
+    drop: Annotated[str | None, table_option(metavar="A,B,...", help="Columns that are no inputs.")] = None
     categories: Annotated[
         Categories, table_option(help="Columns of text: one 0/1 column for each distinct value, or an error.")
     ] = Categories.REFUSE
@@ -108,7 +145,7 @@ class TableOptions(TableFormat):
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments of `open_source`."""
         chosen = {"target": self.target, "columns": parse.names(self.columns), "categories": self.categories.value}
-        return {**super().keywords, **chosen}
+        return {**super().keywords, **chosen, "drop": parse.names(self.drop)}
 
     @property
     def given(self) -> list[str]:
@@ -200,9 +237,15 @@ class SolverOptions:
     block_size: Annotated[str, solver_option(metavar="N", help="The number of rows in a block, or 'auto'.")] = (
         parse.AUTO
     )
-    max_epochs: Annotated[float, solver_option(help="The maximum number of passes over the rows.")] = 5
+    max_epochs: Annotated[
+        str, solver_option(metavar="N", help="The maximum number of passes over the rows, or 'auto'.")
+    ] = parse.AUTO
     tol: Annotated[float, solver_option(help="The relative duality gap at which to stop.")] = 1e-3
     max_time: Annotated[float, solver_option(metavar="SECONDS", help="The maximum time of the fit.")] = math.inf
+    method: Annotated[
+        str,
+        solver_option(metavar="NAME", help="auto, random_blocks, greedy_blocks or conjugate_gradients."),
+    ] = parse.AUTO
     averaging: Annotated[bool, solver_option("--averaging/--no-averaging", help="Average the iterates.")] = True
     momentum: Annotated[bool, solver_option("--momentum/--no-momentum", help="Accelerate the steps.")] = False
     early_stopping: Annotated[
@@ -215,7 +258,13 @@ class SolverOptions:
     @property
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments of an estimator."""
-        return {**vars(self), "block_size": parse.whole(self.block_size, "--block-size", parse.AUTO)}
+        max_epochs = parse.number_or_word(self.max_epochs, "--max-epochs")
+        if not isinstance(max_epochs, str) and not max_epochs > 0:
+            raise InvalidParameter(
+                f"--max-epochs must be positive, else the model is not trained; got {max_epochs:g}. Use 5."
+            )
+        block_size = parse.whole(self.block_size, "--block-size", parse.AUTO)
+        return {**vars(self), "block_size": block_size, "max_epochs": max_epochs}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import re
@@ -97,8 +98,14 @@ def numbers(text: str, what: str) -> float | list[float]:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Parse names with commas."""
-    return None if text is None else [name.strip() for name in text.split(",")]
+    """Parse names with commas; a name with a comma is in quotation marks.
+
+    >>> names('age, "height, in cm"')
+    ['age', 'height, in cm']
+    """
+    if text is None:
+        return None
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True))]
 
 
 def class_weights(text: str | None, classes: Any) -> dict[Any, float] | str | None:

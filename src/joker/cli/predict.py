@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from joker.cli import model_files, parse, row_stores
+from joker.cli import model_files, parse, raw_tables, row_stores, table_models
 from joker.cli.command import Command
 from joker.cli.console import ReportOptions
 from joker.cli.options import DataFile, Device, Memory, ModelFile, TableFormat
@@ -46,6 +46,9 @@ def predict(
             "random order. Give the file that it was converted from."
         )
     fitted = model_files.open_model(model, device=device, memory=memory)
+    if table_models.is_table_model(fitted):
+        _predict_raw_table(fitted, data, out, proba, memory, table_format, report)
+        return
     names, predicted = model_files.outputs(fitted, proba)
     source = model_files.open_like_training(data, fitted, None, **table_format.keywords)
     rows = 0
@@ -54,6 +57,21 @@ def predict(
             write(predicted(batch.x))
             rows = batch.first + len(batch)
             update(rows, source.rows)
+    report.summary({"out": str(out), "rows": rows, "columns": names})
+
+
+def _predict_raw_table(
+    fitted: Any, data: Path, out: Path, proba: bool, memory: str, table_format: TableFormat, report: ReportOptions
+) -> None:
+    """Predict the rows of a raw table, whose columns are found by name."""
+    names, predicted = table_models.outputs(fitted, proba)
+    table, columns = raw_tables.open_inputs(data, table_format)
+    inputs, rows = table_models.inputs_of(fitted, table, columns), 0
+    with write_table(out, names) as write, report.progress_bar("predict") as update:
+        for batch in raw_tables.batches(inputs, batch_rows(memory, inputs.num_columns, len(names))):
+            write(predicted(batch))
+            rows += batch.num_rows
+            update(rows, inputs.num_rows)
     report.summary({"out": str(out), "rows": rows, "columns": names})
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from numbers import Integral
 
 import numpy as np
@@ -22,14 +21,15 @@ ORDERS = ("shuffled", "random", "cyclic")
 class Blocks:
     """A partition of n rows into blocks of at most ``size`` rows, whose lengths differ by at most one.
 
-    If the rows are already ``shuffled``, a block is a run of consecutive rows, and no array of length n is stored.
+    Blocks depend on ``seed`` and on the number of the step only, so that a fit can be continued from any step:
 
-    The order of an epoch depends on ``seed`` and on the number of the epoch only, so that a fit can be continued from
-    any step:
+    - ``"shuffled"``: every row once in an epoch, in blocks that are drawn anew for each epoch, so that all pairs of
+      rows are solved together from time to time;
+    - ``"random"``: one partition, and one draw of a block with replacement for each step (the order of the paper);
+    - ``"cyclic"``: one partition, and its blocks always in the same order.
 
-    - ``"shuffled"``: every block once, in an order drawn for the epoch;
-    - ``"random"``: one draw with replacement for each block (the order of the paper);
-    - ``"cyclic"``: every block once, always in the same order.
+    If the rows are already ``shuffled``, a block is a run of consecutive rows, or two runs of half its size that are
+    paired anew for each epoch. No array of length n is then stored.
     """
 
     n: int
@@ -49,42 +49,45 @@ class Blocks:
         """Number of blocks."""
         return -(-self.n // self.size)
 
-    @cached_property
-    def permutation(self) -> Tensor:  # (n,)
-        """The order of the rows from which blocks are cut, in int32 if that is large enough."""
+    def place(self, step: int) -> tuple[int, slice]:
+        """Return the number of the permutation from which the block of a step is cut, and its place there."""
+        epoch, j = divmod(step, self.count)
+        if self.order == "shuffled":
+            return epoch, _span(j, self.n, self.count)
+        return 0, _span(int(_draws(self.count, self.seed, self.order, epoch)[j]), self.n, self.count)
+
+    def permutation(self, number: int) -> Tensor:  # (n,)
+        """Return an order of the rows from which blocks are cut, in int32 if that is large enough."""
         small = torch.int32 if self.n <= torch.iinfo(torch.int32).max else torch.int64
-        return torch.randperm(self.n, generator=generator(self.seed, "blocks"), dtype=small)
+        return torch.randperm(self.n, generator=generator(self.seed, f"blocks/{number}"), dtype=small)
 
-    def span(self, k: int) -> tuple[int, int]:
-        """Return the start and the end of block k in the permutation."""
-        return k * self.n // self.count, (k + 1) * self.n // self.count
+    def rows(self, step: int) -> Tensor:  # (b,)
+        """Return the rows of the block of a step."""
+        if self.shuffled:
+            return torch.cat([torch.arange(run.start, run.stop) for run in self.runs(step)])
+        drawn, place = self.place(step)
+        return self.permutation(drawn)[place].long()
 
-    def rows(self, k: int) -> Tensor:  # (b,)
-        """Return the rows of block k."""
-        return torch.arange(*self.span(k)) if self.shuffled else self.permutation[slice(*self.span(k))].long()
+    def runs(self, step: int) -> tuple[slice, ...]:
+        """Return the runs of consecutive rows that are the block of a step, where the rows are shuffled."""
+        epoch, j = divmod(step, self.count)
+        half = self.size // 2
+        if self.order != "shuffled" or self.count == 1 or self.size % 2:
+            numbers, count = _draws(self.count, self.seed, self.order, epoch)[j : j + 1], self.count
+        else:
+            count = -(-self.n // half)
+            numbers = _draws(count, self.seed, self.order, epoch)[2 * j : 2 * j + 2]
+        return tuple(_span(int(number), self.n, count) for number in numbers)
 
-    def between(self, k: int, stop: int) -> slice | Tensor:
-        """Return the rows of the blocks from k to ``stop``, without ``stop``; a slice if the rows are shuffled."""
-        run = slice(self.span(k)[0], self.span(stop)[0])
-        return run if self.shuffled else self.permutation[run]
 
-    def runs(self, rows: int) -> Iterator[tuple[int, int]]:
-        """Yield consecutive blocks of about ``rows`` rows in total, as pairs of the first block and the end."""
-        step = max(1, rows // self.size)
-        return ((k, min(k + step, self.count)) for k in range(0, self.count, step))
-
-    def lengths(self) -> Tensor:  # (count,)
-        """Return the number of rows of each block."""
-        return torch.arange(1, self.count + 1) * self.n // self.count - torch.arange(self.count) * self.n // self.count
-
-    def visit(self, step: int) -> int:
-        """Return the block of the step with number ``step``, counted from 0."""
-        return int(_visits(self.count, self.seed, self.order, step // self.count)[step % self.count])
+def _span(k: int, n: int, count: int) -> slice:
+    """Return the k-th of ``count`` parts of n rows."""
+    return slice(k * n // count, (k + 1) * n // count)
 
 
 @lru_cache(maxsize=4)
-def _visits(count: int, seed: int, order: str, epoch: int) -> NDArray[np.int64]:
-    """Return the blocks of an epoch in order. The arguments are numbers, as a cached Blocks would stay in memory."""
+def _draws(count: int, seed: int, order: str, epoch: int) -> NDArray[np.int64]:
+    """Return the parts of an epoch in order. The arguments are numbers, as a cached Blocks would stay in memory."""
     draw = generator(seed, f"order/{epoch}")
     if order == "shuffled":
         return torch.randperm(count, generator=draw).numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -17,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from joker import kernels
+from joker import errors, kernels
 from joker.callbacks import Callback, Result, Run, descend
 from joker.data import Rows, Scaling, Store, make_targets
 from joker.data.array_rows import (
@@ -38,7 +39,7 @@ from joker.estimators.model_document import save
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
 from joker.estimators.sklearn_words import check_parameters
-from joker.estimators.store_inputs import check_stored, is_stored
+from joker.estimators.store_inputs import check_stored, columns_by_name, is_stored
 from joker.estimators.training_set import LabelledRows, Sample, check_pair
 from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
 from joker.estimators.wrong_values import naming_columns
@@ -50,6 +51,7 @@ from joker.planning.estimator_plan import plan_estimator_fit, plan_estimator_pre
 from joker.prepare import Training, build
 from joker.runtime import chunks, release_memory
 from joker.solvers import Problem
+from joker.solvers.report import conclusion, ended_far
 
 UNIT_MARGIN = 1e6  # predictions that are so many deviations away from the mean of y must be representable
 
@@ -64,9 +66,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     n_features: int | str | None = "auto"
     features: str = "auto"
     block_size: int | str = "auto"
-    max_epochs: float = 5
+    max_epochs: float | str = "auto"
     tol: float = 1e-3
     max_time: float = math.inf
+    method: str = "auto"
     averaging: bool = True
     momentum: bool = False
     fit_intercept: bool = True
@@ -170,7 +173,9 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """
         self.check_settings()
         held = None if eval_set is None else (*check_pair(eval_set, self._targets_of), None)
-        return self._fit((X, self._targets_of(X, y), sample_weight), held, hold_out=True)
+        fitted = self._fit((X, self._targets_of(X, y), sample_weight), held, hold_out=True)
+        self._warn_if_far()
+        return fitted
 
     @with_callbacks
     def fit_sample(self, train: LabelledRows, held: LabelledRows | None = None) -> Self:
@@ -247,6 +252,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
         if is_stored(X):
             return check_stored(self, X, y, **checks)
+        if not checks.get("reset", True):
+            X = columns_by_name(self, X)
         with naming_columns(X):
             return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
@@ -339,7 +346,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Return the decisions of a fit within ``memory``, and the plan of what it holds."""
         t = sample.y.shape[1]
         specs = resolve.fit_specs(self, sample.x, t, n_lams, device, seed, scaling, scored, callbacks)
-        return plan_estimator_fit(specs, sample, resolve.budget(self.memory), resolve.memory(self.memory, device))
+        limits = resolve.budget(self.memory), resolve.memory(self.memory, device), resolve.kernel_room(device)
+        return plan_estimator_fit(specs, sample, *limits)
 
     def _training(self, spec: FitSpec, sample: Sample, lams: list[float]) -> Training:
         """Build the problem; its columns are those of the first λ, of the second, and so on."""
@@ -351,7 +359,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         y = self._columns(sample.y, spec.n_lams, x)
         targets = make_targets(y, np.repeat(lams, spec.targets).tolist(), w, x.dtype)
         problem = Problem(self._loss_of_columns(spec.n_lams, spec.device), targets)
-        return build(replace(spec, kernel=kernel.with_bandwidth(sigma)), x, problem, self.plan_.scratch)
+        return build(replace(spec, kernel=kernel.with_bandwidth(sigma)), x, problem, self.plan_)
 
     @property
     def _scaling(self) -> Scaling | None:
@@ -387,6 +395,25 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self.gap_ = result.record.entry(columns)["gap"]
         self.n_iter_ = max(1, math.ceil(result.record.epoch))
         return self._take(result.machine, lams, i, t)
+
+    @property
+    def conclusion_(self) -> str:
+        """What the gap and the last epoch say about the fit, in words."""
+        check_is_fitted(self)
+        return conclusion(self.gap_, self.tol, self._last_fall)
+
+    @property
+    def _last_fall(self) -> float | None:
+        """The share by which the objective fell in the last epoch; None after one epoch."""
+        if len(self.history_) < 2:
+            return None
+        before, after = (entry["primal"] for entry in self.history_[-2:])
+        return (before - after) / before if before > 0 else None
+
+    def _warn_if_far(self) -> None:
+        """Warn if the fit has ended far from the optimum, unless it has no tolerance or is to end early."""
+        if self.tol > 0 and not self.early_stopping and ended_far(self.gap_, self.tol, self._last_fall):
+            warnings.warn(errors.ConvergenceWarning(f"{type(self).__name__}: {self.conclusion_}"), stacklevel=4)
 
     def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self:
         """Predict with the t columns of the i-th λ of a machine."""

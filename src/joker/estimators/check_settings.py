@@ -17,6 +17,7 @@ from joker.kernels import Kernel
 from joker.kernels.bandwidth import check_rule
 from joker.runtime import parse_device
 from joker.solvers import Settings
+from joker.solvers.settings import AUTO
 
 SWITCHES = ("fit_intercept", "warm_start")
 
@@ -30,9 +31,10 @@ def check_settings(model: Any, n_inputs: int | None) -> None:
     features.check(kernel, model.features, n_inputs or m or 1, m)
     Blocks(1, resolve.block_size(model.block_size, 1))
     Settings(
-        max_epochs=model.max_epochs,
+        max_epochs=resolve.max_epochs(model.max_epochs, model.method, 1),
         tol=model.tol,
         max_time=model.max_time,
+        method=model.method,
         averaging=model.averaging,
         momentum=model.momentum,
     )
@@ -51,7 +53,7 @@ def check_settings(model: Any, n_inputs: int | None) -> None:
 def _check_bandwidth(bandwidth: Any, kernel: Kernel, n_inputs: int | None) -> None:
     """Check a number or a rule; an array can be checked only against the number of inputs."""
     if isinstance(bandwidth, str | Real):
-        if bandwidth != resolve.AUTO:
+        if bandwidth != AUTO:
             check_rule(bandwidth)
     elif n_inputs is not None and bandwidth_of_inputs(bandwidth, kernel, n_inputs) is None:
         check_rule(bandwidth)

@@ -57,6 +57,7 @@ def _rows(model: Any) -> dict[str, str]:
         "epochs": f"{model.n_iter_}",
         "relative gap": f"{model.gap_:.2e}",
         "stopped": model.stop_reason_,
+        "conclusion": model.conclusion_,
         "seconds": f"{model.history_[-1]['seconds']:.2g}",
     }
 

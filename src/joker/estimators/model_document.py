@@ -15,6 +15,7 @@ from joker.kernels import Kernel
 from joker.models.io import container, machines
 from joker.models.io.container import Document
 from joker.models.io.json_values import describe, encode, is_custom
+from joker.models.io.reader import Tensors
 from joker.runtime import VERSION
 from joker.runtime.atomic_file import AnyPath
 
@@ -44,6 +45,12 @@ FITTED = {
 
 def save(estimator: Any, path: AnyPath, *, store_features: bool = False) -> None:
     """Write a fitted estimator to a file: see `KernelEstimator.save`."""
+    document, tensors = document_of(estimator, store_features=store_features)
+    container.write(path, document, tensors, version=_version(estimator))
+
+
+def document_of(estimator: Any, *, store_features: bool = False) -> tuple[Document, Tensors]:
+    """Return the document and the tensors of a fitted estimator, from which `persistence.restore` builds it."""
     check_is_fitted(estimator, "_machine")
     _check_class(type(estimator))
     resolve.flag("store_features", store_features)
@@ -62,7 +69,7 @@ def save(estimator: Any, path: AnyPath, *, store_features: bool = False) -> None
         **_path_document(estimator),
         **({"schema": estimator.schema_.to_json()} if hasattr(estimator, "schema_") else {}),
     }
-    container.write(path, document, tensors, version=_version(estimator))
+    return document, tensors
 
 
 def _version(estimator: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import is_classifier
+from torch import Tensor
 
 from joker.data import Schema
 from joker.errors import InexactFeatures, InvalidFile, InvalidParameter, JokerError
@@ -105,20 +106,28 @@ def load(
     """
     place = None if device is None else parse_device(device)
     document, tensors = container.read(path)
-    with _errors_name_the_file(path):
+    with errors_name_the_file(path):
         needs = {name: str(text) for name, text in document["needs"].items()}
     own = CustomObjects(kernel=_given("kernel", kernel, needs), loss=_given("loss", loss, needs))
-    with _errors_name_the_file(path):
-        estimator = _new(document, own)
-        unpacked = machines.unpack(document["machines"], tensors, place or nearest_device(document["device"]), own)
-        _restore(estimator, document, unpacked, own)
+    with errors_name_the_file(path):
+        estimator = restore(document, tensors, place, own)
     if device is not None:
         estimator.device = device
     return estimator
 
 
+def restore(
+    document: Document, tensors: Mapping[str, Tensor], device: torch.device | None, own: CustomObjects
+) -> KernelEstimator:
+    """Return the estimator that `document_of` described, on ``device`` or on that of the document."""
+    estimator = _new(document, own)
+    unpacked = machines.unpack(document["machines"], tensors, device or nearest_device(document["device"]), own)
+    _restore(estimator, document, unpacked, own)
+    return estimator
+
+
 @contextmanager
-def _errors_name_the_file(path: AnyPath) -> Iterator[None]:
+def errors_name_the_file(path: AnyPath) -> Iterator[None]:
     """Replace every error that the document causes by one that names the file."""
     try:
         yield

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from math import inf
 from numbers import Integral, Real
 from typing import Any
 
@@ -19,12 +22,13 @@ from joker.data.one_scale import on_one_scale
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, bandwidth
 from joker.planning import FitSpec
-from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_dtype
-from joker.solvers import Settings
+from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_dtype, physical_bytes
+from joker.solvers import Settings, resolved
+from joker.solvers.settings import AUTO, CONJUGATE_GRADIENTS, RANDOM
 
-AUTO = "auto"
 ONE_BLOCK = 2_048  # rows: block_size="auto" solves at most so many as one block, to the tolerance
 BLOCK = 512  # rows of a block where there are more
+EXACT_BLOCK = 1_024  # the same with the kernel itself on a CPU: fewer kernel evaluations, and each block costs little
 LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
 EXACT_ROWS = 50_000  # rows: n_features="auto" uses the kernel itself for at most so many
 # A kernel that is no function of a matrix product costs time for each input: it is used itself for at most so many
@@ -32,6 +36,10 @@ EXACT_ROWS = 50_000  # rows: n_features="auto" uses the kernel itself for at mos
 EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000
 FEATURES = 4_000  # random features where the kernel itself is too slow
 GPU_BUDGET = 2**30  # bytes of scratch space on a GPU, where a block has more features than on a CPU
+EPOCHS, MOST_EPOCHS = 5, 1_000  # of max_epochs="auto"
+GRAM_EPOCHS = 50  # the same with the Gram matrix of features, after which a few passes are usually enough
+KERNEL_WORK = 5 * 10**10  # kernel evaluations that max_epochs="auto" allows: 500 epochs of 10,000 rows, 20 of 50,000
+KERNEL_ROOM = 2 * 2**30  # bytes of kept kernel rows where no budget is named, at most
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -54,11 +62,14 @@ def fit_specs(
     (n, d), limited = x.shape, budget(given.memory) is not None
     kernel = kernels.get(given.kernel)
     movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
+    m = n_features(given.n_features, given.features, kernel, n, d)
     room = 0 if limited else cast_row_bytes(x)  # a plan with a budget counts what rows take
-    for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited):
+    usual = EXACT_BLOCK if m is None and device.type == "cpu" else BLOCK
+    for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited, usual):
         Blocks(n, size)  # raises where the size is no number of rows
         dtype, mixed = precision(given.precision, given.dtype, size >= n, device)
-        for host in (False, True) if movable else (False,):
+        choices = settings(given, size, m, n, n_lams, seed, device, dtype)
+        for host, chosen in product((False, True) if movable else (False,), choices):
             yield FitSpec(
                 rows=n,
                 inputs=d,
@@ -66,17 +77,9 @@ def fit_specs(
                 device=device,
                 dtype=dtype,
                 kernel=kernel,
-                settings=Settings(
-                    block_size=size,
-                    max_epochs=given.max_epochs,
-                    tol=given.tol,
-                    max_time=given.max_time,
-                    averaging=given.averaging,
-                    momentum=given.momentum,
-                    seed=seed,
-                ),
+                settings=chosen,
                 mixed=mixed,
-                n_features=n_features(given.n_features, given.features, kernel, n, d),
+                n_features=m,
                 features=given.features,
                 intercept=flag("fit_intercept", given.fit_intercept),
                 scaling=scaling,
@@ -87,6 +90,48 @@ def fit_specs(
                 saved_machines=sum(callback.needs_score for callback in callbacks),
                 keeps_state=flag("warm_start", given.warm_start),
             )
+
+
+def settings(
+    given: Any, size: int, m: int | None, n: int, n_lams: int, seed: int, place: torch.device, dtype: torch.dtype
+) -> list[Settings]:
+    """Return the settings of a solve of n rows in blocks of ``size`` rows, with its method and its epochs.
+
+    There are two where a memory budget may have no room for the Gram matrix that the first one needs.
+    """
+    asked = Settings(
+        block_size=size,
+        tol=given.tol,
+        max_time=given.max_time,
+        method=given.method,
+        averaging=given.averaging,
+        momentum=given.momentum,
+        seed=seed,
+    )
+    limited = budget(given.memory) is not None
+    chosen = resolved(
+        asked,
+        given._loss(),
+        n,
+        m,
+        one_penalty=n_lams == 1,
+        gram_room=inf if limited else gram_room(place),
+        on_gpu=place.type == "cuda",
+        itemsize=dtype.itemsize,
+    )
+    less = m is not None and limited and (given.method, chosen.method) == (AUTO, CONJUGATE_GRADIENTS)
+    methods = [chosen, *([replace(chosen, method=RANDOM)] if less else [])]
+    return [replace(s, max_epochs=max_epochs(given.max_epochs, s.method, n, m)) for s in methods]
+
+
+def max_epochs(given: float | str, method: str, n: int, m: int | None = None) -> float:
+    """Return the epochs allowed for n rows: with the kernel itself, as many as a fixed amount of work holds."""
+    if not isinstance(given, str):
+        return given
+    _only_auto("max_epochs", given, 5)
+    if m is not None and method == CONJUGATE_GRADIENTS:
+        return GRAM_EPOCHS
+    return EPOCHS if method == RANDOM else max(EPOCHS, min(MOST_EPOCHS, KERNEL_WORK // n**2))
 
 
 def penalties(lam: Any) -> list[float]:
@@ -103,21 +148,23 @@ def penalties(lam: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def block_size(given: int | str, n: int, row_bytes: int = 0, memory: int | str = DEFAULT_BUDGET) -> int:
+def block_size(
+    given: int | str, n: int, row_bytes: int = 0, memory: int | str = DEFAULT_BUDGET, usual: int = BLOCK
+) -> int:
     """Return the rows of a block among n rows; where rows are made dense, a block takes at most half the memory."""
     if not isinstance(given, str):
         return given
     _only_auto("block_size", given, 512)
     room = max(1, parse_bytes(memory) // 2 // row_bytes) if row_bytes else n
-    return n if n <= min(ONE_BLOCK, room) else min(BLOCK, room)
+    return n if n <= min(ONE_BLOCK, room) else min(usual, room)
 
 
-def block_sizes(given: int | str, n: int, row_bytes: int, memory: int, shrink: bool) -> list[int]:
+def block_sizes(given: int | str, n: int, row_bytes: int, memory: int, shrink: bool, usual: int = BLOCK) -> list[int]:
     """Return the possible block sizes, the best first; one where it is given or need not shrink."""
-    size = block_size(given, n, row_bytes, memory)
+    size = block_size(given, n, row_bytes, memory, usual)
     if not (shrink and isinstance(given, str)):
         return [size]
-    smaller = [BLOCK >> halvings for halvings in range(BLOCK.bit_length()) if BLOCK >> halvings >= LEAST_BLOCK]
+    smaller = [usual >> halvings for halvings in range(usual.bit_length()) if usual >> halvings >= LEAST_BLOCK]
     return [size, *(fewer for fewer in smaller if fewer < size)]
 
 
@@ -158,6 +205,16 @@ def memory(given: int | str, place: torch.device) -> int:
     if isinstance(given, str) and given == AUTO:
         return GPU_BUDGET if place.type == "cuda" else DEFAULT_BUDGET
     return parse_bytes(given)
+
+
+def kernel_room(place: torch.device) -> int:
+    """Return the bytes in which a fit without a budget keeps the kernel matrix or a part of it."""
+    return GPU_BUDGET if place.type == "cuda" else min(KERNEL_ROOM, physical_bytes() // 4)
+
+
+def gram_room(place: torch.device) -> int:
+    """Return the bytes that the Gram matrix of features may take in a fit without a budget."""
+    return torch.cuda.mem_get_info(place)[1] // 4 if place.type == "cuda" else kernel_room(place)
 
 
 def fraction(validation_fraction: float) -> float:

@@ -28,18 +28,26 @@ features : str
     The kind of features: ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``,
     ``"tensor_sketch"``; ``"auto"`` is the default of the kernel.
 block_size : int or "auto"
-    The number of rows in a block. ``"auto"`` is one block up to 2,048 rows, and 512 with more rows. Blocks are smaller
-    if ``memory`` requires it, or if X is sparse and a block of dense rows would take half of the scratch space.
-max_epochs : float
-    The maximum number of passes over the rows. A problem in one block is always solved to ``tol``.
+    The number of rows in a block. ``"auto"`` is one block up to 2,048 rows. With more rows it is 512, or 1,024 with the
+    kernel itself on the CPU. Blocks are smaller if ``memory`` requires it, or if X is sparse and a block of dense rows
+    would take half of the scratch space.
+max_epochs : float or "auto"
+    The maximum number of epochs; an epoch evaluates as many kernel entries or features as one pass over the rows.
+    ``"auto"`` is 5 with features. With the kernel itself it allows 5e10 kernel evaluations, in 5 to 1,000 epochs: 500
+    for 10,000 rows, 20 for 50,000. A problem in one block is always solved to ``tol``.
 tol : float
     The relative duality gap at which to stop.
 max_time : float
     The time in seconds after which no further block is begun.
+method : {"auto", "random_blocks", "greedy_blocks", "conjugate_gradients"}
+    How the problem is solved. With the kernel itself ``"auto"`` uses conjugate gradients for the squared loss, and
+    greedy blocks for every other loss. With features it uses conjugate gradients for the squared loss and one λ, if the
+    Gram matrix of the features fits the memory and n m² is at most 2e12 (1e15 on a GPU). Otherwise, in one block, and
+    with ``momentum``, it uses random blocks.
 averaging : bool
-    Whether to return the average of the iterates, if its gap is smaller than that of the last iterate.
+    Whether to return the average of the iterates of random blocks, if its gap is smaller than that of the last iterate.
 momentum : bool
-    Whether to accelerate. This helps if the gap has to become small over tens of epochs.
+    Whether to accelerate random blocks. This helps if the gap has to become small over tens of epochs.
 fit_intercept : bool
     Whether to add an intercept: the weight of a feature that is always 1, penalised by λ/2 times its square like every
     other weight. A regressor first subtracts the weighted mean from the targets, so that a large offset is not
@@ -74,7 +82,8 @@ precision : {"auto", "mixed", "float32", "float64"}
 memory : int, str or "auto"
     The maximum memory of ``fit`` and ``predict``, such as ``"500MB"``: the growth of the process on the CPU, the
     allocated memory on a GPU. With less memory, blocks, chunks of the features and tiles are smaller; ``plan`` shows
-    their sizes. ``"auto"`` limits only the scratch space, to 256 MiB on the CPU and 1 GiB on a GPU.
+    their sizes. ``"auto"`` limits only the scratch space, to 256 MiB on the CPU and 1 GiB on a GPU, and rows of the
+    kernel matrix that are kept on the CPU, to 2 GiB or a quarter of the main memory.
 callbacks : sequence of Callback or None
     Objects that are called during the fit: :class:`joker.callbacks.Checkpoint`, ``JsonLog``, ``TimeLimit``,
     ``EarlyStopping``, ``Progress`` or your own. Use ``set_callbacks`` for those of scikit-learn 1.9.
@@ -111,6 +120,9 @@ plan_ : Plan
     The planned memory of the fit; ``print`` shows a table.
 stop_reason_ : str
     The reason why the solver stopped.
+conclusion_ : str
+    What ``gap_`` and the last epoch mean, in words. A fit that ends with a gap of more than 10% while its objective
+    still falls also warns (:class:`joker.errors.ConvergenceWarning`).
 path_ : Path
     If rows are held out (for a path of λ or early stopping), or with ``eval_set``: ``lam``, ``scores``, and a fitted
     estimator for each λ in ``models``.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, validate_data
 
-from joker.data import Labels, Schema, Store, StoreRows
+from joker.data import Labels, Schema, Store, StoreRows, as_source
 from joker.data.array_rows import as_array
 from joker.errors import InvalidData
 
+FRAME_ROWS = 2**16  # rows of a frame that are converted at a time
 MAX_NAMES = 8  # column names that a message lists
 
 
@@ -49,6 +51,21 @@ def _check_given(X: Any) -> None:
             f"fit requires y to be passed, but the target y is None: only a row store has its own, and X is of type "
             f"{type(X).__name__}. Give y."
         )
+
+
+def columns_by_name(model: Any, X: Any) -> Any:
+    """Return the columns of a frame in the order of the table that a model was fitted on; other data unchanged.
+
+    A model that was fitted on a table of a file or a store knows the names of its columns.
+    """
+    schema: Schema | None = getattr(model, "schema_", None)
+    names = getattr(X, "columns", None)
+    if schema is None or names is None or not hasattr(X, "iloc"):
+        return X
+    if list(map(str, names)) == list(schema.names):  # as the inputs are named, with one column for each level
+        return X.to_numpy()
+    batches = [batch.dense for batch in as_source(X, schema=schema).batches(FRAME_ROWS)]
+    return batches[0] if len(batches) == 1 else np.concatenate(batches)
 
 
 def check_stored(model: BaseEstimator, X: Store | StoreRows, y: Any, reset: bool = True, **checks: Any) -> Any:

@@ -10,6 +10,7 @@ from joker.errors import BudgetTooSmall
 from joker.kernels.base import Kernel
 from joker.ops.rows import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes
+from joker.runtime.threads import share, thread_count
 
 LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit the cache and take up to twice the time
 
@@ -52,16 +53,21 @@ def matvec(
         out = v.new_zeros(x.shape[0], v.shape[1])
     if kernel.add_product(x, z, v, out, budget, row_bytes):
         return out
-    rows, columns = tile_shape(kernel, x, z, budget, row_bytes)
+    (rows, columns), threads = tile_shape(kernel, x, z, budget, row_bytes), 1
     if not v.is_cuda:
         rows, columns = min(rows, LONGEST), min(columns, LONGEST)
-    for i in range(0, x.shape[0], rows):
+        tile_bytes = kernel.work_bytes(rows, columns, x.shape[1], x.dtype.itemsize)
+        threads = budget // max(1, tile_bytes + rows * row_bytes[0] + columns * row_bytes[1])
+        rows = min(rows, max(1, -(-x.shape[0] // thread_count())))
+
+    def add(i: int) -> None:
         x_slice = x[i : i + rows]
         for j in range(0, z.shape[0], columns):
             tile = kernel(x_slice, z[j : j + columns])
             out[i : i + rows].addmm_(tile, v[j : j + columns])
             del tile  # else its memory would still be in use while the next tile is computed
-        del x_slice
+
+    share(add, range(0, x.shape[0], rows), 1 if v.is_cuda else threads)
     return out
 
 

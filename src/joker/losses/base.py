@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 Bound = float | Tensor
+NEWTON_STEPS = 5  # of the gain of a row, where the loss is not quadratic
 
 
 class Frame:
@@ -183,6 +184,42 @@ class Loss(ABC):
         """Return a point near ``a`` where the derivatives of ``psi`` are finite."""
         in_frame = self.frame.in_frame
         return in_frame(y, self.start(in_frame(y, a), in_frame(y, toward)))
+
+    def gain(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
+        """Return by how much the dual objective falls if ``a`` alone moves, where the kernel of its row is ``k``.
+
+        The term of a row is ``f s + k s² / 2 + psi(a + s) - psi(a)``. Its decrease is the largest one for a quadratic
+        loss, and that of a few Newton steps otherwise; it is never negative.
+        """
+        low, high = self.box(y)
+        if self.quadratic:
+            h = (k + self.psi_curvature(y, a)).clamp(min=torch.finfo(f.dtype).tiny)
+            g = f + self.psi_slope(y, a)
+            new = a - g / h
+            if self.kink:
+                new = new.sign() * (new.abs() - self.kink / h).clamp(min=0)
+            new = torch.maximum(torch.minimum(new, high), low)
+            decrease = -(new - a) * (g + 0.5 * h * (new - a)) - self.kink * (new.abs() - a.abs())
+        else:
+            decrease = self._newton_decrease(y, a, f, k)
+        return torch.where(low < high, decrease, 0.0).clamp(min=0)
+
+    def _newton_decrease(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
+        """Return the largest decrease at some Newton steps, which stay between points where the slope changes sign."""
+        low, high = self.box(y)
+        start = self.clamp(y, self.psi_start(y, a, -f - self.frame.tilt(y)))
+        new = torch.where(low.isfinite() & high.isfinite(), 0.5 * (low + high), start)
+        before, decrease = self.psi(y, a), torch.zeros_like(new)
+        for _ in range(NEWTON_STEPS):
+            s = new - a
+            decrease = torch.maximum(decrease, before - self.psi(y, new) - s * (f + 0.5 * k * s))
+            slope = f + k * s + self.psi_slope(y, new) + self.kink * new.sign()
+            low, high = torch.where(slope < 0, new, low), torch.where(slope > 0, new, high)
+            step = new - slope / (k + self.psi_curvature(y, new)).clamp(min=torch.finfo(f.dtype).tiny)
+            middle = torch.where(low.isfinite() & high.isfinite(), 0.5 * (low + high), 2 * new)
+            new = torch.where((step > low) & (step < high), step, middle)
+        s = new - a
+        return torch.maximum(decrease, before - self.psi(y, new) - s * (f + 0.5 * k * s))
 
     def box(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the ends of the interval of the dual variable, each with the shape of ``y``."""

@@ -1,4 +1,4 @@
-"""ΨΨᵀ in bfloat16 on tensor cores, where its last digits do not matter."""
+"""ΨΨᵀ and ΨᵀΨ in bfloat16 on tensor cores, where their last digits do not matter."""
 
 from __future__ import annotations
 
@@ -24,3 +24,18 @@ def low_gram(
     entry; and the matrix is that of rounded features, so it stays positive semidefinite.
     """
     return torch.mm(low, low.T, out_dtype=torch.float32)[:b, :b]
+
+
+def features_gram(psi: Tensor) -> Tensor:  # (b, m) -> (m, m)
+    """Return ΨᵀΨ; on tensor cores as a sum of products of bfloat16 numbers.
+
+    A feature is the sum of two bfloat16 numbers, with an error of 2⁻¹⁷. The product of the two smaller parts is below
+    that and is left out.
+    """
+    if not rounds(psi.dtype, psi.device, psi.shape[1]):
+        return psi.T @ psi
+    high = psi.to(torch.bfloat16)
+    low = (psi - high).to(torch.bfloat16)
+    gram = torch.mm(high.T, low, out_dtype=torch.float32)
+    gram = gram + gram.T
+    return gram.add_(torch.mm(high.T, high, out_dtype=torch.float32))

@@ -15,11 +15,11 @@ from joker.data import Rows, Scaling
 from joker.data.array_rows import row_bytes_of, stored_type, whole_of
 from joker.models import Machine
 from joker.planning.fit import FitMemory, plan_fit
-from joker.planning.fit_spec import FitSpec, RowReading
+from joker.planning.fit_spec import ORDER_BYTES, FitSpec, RowReading
 from joker.planning.plan import LAYOUT, Item, Plan
 from joker.planning.predict import PredictMemory, plan_predict
 
-CPU_LIBRARIES = 32 * 10**6  # bytes of code and buffers that torch, NumPy and BLAS load at their first use, measured
+CPU_LIBRARIES = 38 * 10**6  # bytes of code and buffers that torch, NumPy and BLAS load at their first use, measured
 GPU_LIBRARIES = 72 * 10**6  # bytes: two work spaces of cuBLAS, 32 MiB each on a Hopper GPU
 READING = 12 * 10**6  # bytes: rows and targets are checked in chunks, and a bandwidth is chosen on a sample
 SPLIT_BYTES = 80  # bytes a row that scikit-learn takes to choose the held-out rows
@@ -56,17 +56,17 @@ class TrainingData(Protocol):
 
 
 def plan_estimator_fit(
-    specs: Iterable[FitSpec], data: TrainingData, budget: int | None, scratch: int
+    specs: Iterable[FitSpec], data: TrainingData, budget: int | None, scratch: int, room: int
 ) -> tuple[FitSpec, Plan]:
     """Return the first spec that keeps the budget, and its plan; see `plan_fit`."""
-    return plan_fit((_fit_memory(spec, data) for spec in specs), budget, scratch)
+    return plan_fit((_fit_memory(spec, data) for spec in specs), budget, scratch, room)
 
 
 def _fit_memory(spec: FitSpec, data: TrainingData) -> FitMemory:
     x, exact, host = data.x, spec.n_features is None, spec.rows_on_host
     reading = RowReading(
         row_bytes_of(x, spec.dtype, spec.device, copy=exact, host=host, scaling=spec.scaling),
-        0 if isinstance(x, Rows) else 4 * spec.rows,
+        0 if isinstance(x, Rows) else ORDER_BYTES * spec.rows,
         rows_place(x, spec.device, exact, host),
     )
     return FitMemory(spec, reading, _on_gpu(spec, data) if spec.on_gpu else _in_memory(spec, data))

@@ -26,6 +26,7 @@ from joker.planning.plan import (
     without_gaps,
 )
 from joker.runtime import format_bytes, tile_bytes
+from joker.solvers.conjugate_gradients import CG_VECTORS
 from joker.solvers.feature_chunks import (
     Chunking,
     choose_chunking,
@@ -34,8 +35,23 @@ from joker.solvers.feature_chunks import (
     solve_bytes,
     two_blocks_bytes,
 )
+from joker.solvers.gram_gradients import GRAM_VECTORS, gram_bytes
+from joker.solvers.kept_kernel_rows import kept_bytes, kept_rows
+from joker.solvers.nystrom import landmarks, nystrom_bytes
+from joker.solvers.settings import CONJUGATE_GRADIENTS, GREEDY, RANDOM
 
+SEEN_BYTES = 4  # of the step at which the average of a row was updated
+GREEDY_ROW_BYTES = 24  # of the order of equal gains, and of the search for the largest ones
 BLOCK_ORDER_BYTES = 48  # bytes of the visiting order, for each block: a Python list of integers
+
+
+@dataclass(frozen=True)
+class KernelMemory:
+    """What a fit with the kernel itself keeps of the kernel matrix between steps."""
+
+    rows: int = 0  # kept rows of the kernel matrix
+    landmarks: int = 0  # of a preconditioner
+    items: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +84,24 @@ class FitMemory:
         exact, (features, drawing) = self.features is None, self.spec.outline
         alpha = itemsize * spec.rows * spec.columns
         image = itemsize * (spec.rows if features is None else features.n_features) * spec.columns
-        order = self.reading.order_bytes + BLOCK_ORDER_BYTES * -(-spec.rows // spec.block_rows)
-        items = [
-            *self.data,
-            Item("order of rows and blocks", order, AFTER_LAYOUT),
-            Item(f"α and {'predictions' if exact else 'θ'}", alpha + image, AFTER_LAYOUT),
-        ]
+        items = [*self.data, Item(f"α and {'predictions' if exact else 'θ'}", alpha + image, AFTER_LAYOUT)]
         state = alpha + image
-        if spec.settings.averaging:
-            items.append(Item("their average", alpha + image, AFTER_LAYOUT))
-            state += alpha + image
+        if spec.settings.method == GREEDY:
+            items.append(Item("gain of each row", spec.rows * (2 * itemsize + GREEDY_ROW_BYTES), AFTER_LAYOUT))
+        elif spec.settings.method == CONJUGATE_GRADIENTS and features is not None:
+            items.append(Item("direction and residual", GRAM_VECTORS * (image + alpha), AFTER_LAYOUT))
+            items.append(Item("Gram matrix of the features", gram_bytes(features.n_features, itemsize), AFTER_LAYOUT))
+            state += 2 * image
+        elif spec.settings.method == CONJUGATE_GRADIENTS:
+            items.append(Item("direction and residual", CG_VECTORS * alpha, AFTER_LAYOUT))
+            state += alpha
+        else:
+            order = self.reading.order_bytes + BLOCK_ORDER_BYTES * -(-spec.rows // spec.block_rows)
+            items.append(Item("order of rows and blocks", order, AFTER_LAYOUT))
+        if spec.averages:
+            mean = alpha + image + SEEN_BYTES * spec.rows
+            items.append(Item("their average", mean, AFTER_LAYOUT))
+            state += mean
         if spec.settings.momentum:
             items.append(Item("momentum", alpha + image, AFTER_LAYOUT))
             state += alpha + image
@@ -99,6 +123,30 @@ class FitMemory:
             Item("the state, for the next fit", state if spec.keeps_state else 0, (END,)),
             Item("small items", SMALL_ITEMS),
         )
+
+    def kernel_memory(self, room: int) -> KernelMemory:
+        """Return what of the kernel matrix a solve keeps between its steps in ``room`` bytes."""
+        spec, itemsize = self.spec, self.spec.dtype.itemsize
+        chosen, items = 0, []
+        if self.features is not None:
+            return KernelMemory()
+        if spec.settings.method == CONJUGATE_GRADIENTS:
+            chosen = landmarks(spec.rows, room // 2, itemsize)
+            taken = nystrom_bytes(spec.rows, chosen, itemsize)
+            items.append(Item("preconditioner", taken, AFTER_LAYOUT))
+            room -= taken
+        rows = 0
+        if spec.settings.method in (GREEDY, CONJUGATE_GRADIENTS) and not spec.on_gpu:
+            rows = kept_rows(spec.rows, spec.block_rows, room, itemsize)
+            items.append(Item("kept kernel rows", kept_bytes(spec.rows, rows, itemsize), AFTER_LAYOUT))
+        return KernelMemory(rows, chosen, tuple(items))
+
+    def divide(self, scratch: int) -> tuple[int, int]:
+        """Return the part of ``scratch`` for tiles, and the part in which the kernel matrix may be kept."""
+        if self.features is not None or self.spec.settings.method == RANDOM:
+            return scratch, 0
+        tile = max(self.least_scratch, scratch // 2) if self.spec.on_gpu else self.tile_bytes(self.tile_rows(scratch))
+        return tile, max(0, scratch - tile)
 
     def _block_bytes(self) -> int:
         """Return what a block takes beside the features that the state plans for itself."""
@@ -150,7 +198,7 @@ class FitMemory:
     def tile_bytes(self, rows: int) -> int:
         """Return what evaluating the gap takes for a tile: of the average and of the last iterate."""
         spec, itemsize = self.spec, self.spec.dtype.itemsize
-        columns = spec.columns * (2 if spec.settings.averaging else 1)
+        columns = spec.columns * (2 if spec.averages else 1)
         terms = gap_bytes(rows, columns)
         if self.features is None:
             side = min(rows, spec.rows)
@@ -181,14 +229,15 @@ class FitMemory:
         """Return the scratch space that a budget leaves."""
         return without_gaps(budget - max(self.at(STEP), self.at(EVALUATION)), self.spec.device)
 
-    def items(self, scratch: int) -> tuple[Item, ...]:
-        """Return everything, with tiles and chunks as large as ``scratch`` allows."""
+    def items(self, scratch: int, kernel: KernelMemory) -> tuple[Item, ...]:
+        """Return everything, with tiles and chunks as large as ``scratch`` allows, and what ``kernel`` keeps."""
         tile, prepared = self.tile_bytes(self.tile_rows(scratch)), self._prepared_blocks(scratch)
         step = tile if self.features is None else self._step_bytes(scratch)
         name = "a tile of the kernel matrix" if self.features is None else "features of a block"
         between = gaps(max(step, tile + prepared), self.spec.device)
         return (
             *self.held,
+            *kernel.items,
             Item("two blocks, one prepared ahead", prepared, (STEP, EVALUATION)),
             Item(name, step - prepared, (STEP,)),
             Item("a tile of predictions", tile, (EVALUATION,)),
@@ -196,7 +245,7 @@ class FitMemory:
         )
 
 
-def plan_fit(candidates: Iterable[FitMemory], budget: int | None, scratch: int) -> tuple[FitSpec, Plan]:
+def plan_fit(candidates: Iterable[FitMemory], budget: int | None, scratch: int, room: int = 0) -> tuple[FitSpec, Plan]:
     """Return the first candidate that keeps the budget, and its plan.
 
     Parameters
@@ -207,6 +256,8 @@ def plan_fit(candidates: Iterable[FitMemory], budget: int | None, scratch: int) 
         The bytes allowed; None takes the first candidate.
     scratch : int
         The scratch space where there is no budget.
+    room : int
+        The bytes in which the kernel matrix may be kept where there is no budget.
 
     Raises
     ------
@@ -217,9 +268,9 @@ def plan_fit(candidates: Iterable[FitMemory], budget: int | None, scratch: int) 
     for memory in candidates:
         first = first or memory
         if budget is None:
-            return memory.spec, _plan(memory, first, None, scratch_beside_block(memory, scratch))
+            return memory.spec, _plan(memory, first, None, scratch_beside_block(memory, scratch), room)
         if memory.least <= budget:
-            return memory.spec, _plan(memory, first, budget, memory.room(budget))
+            return memory.spec, _plan(memory, first, budget, *memory.divide(memory.room(budget)))
         tried.append(memory)
     assert budget is not None
     smallest = min(tried, key=lambda memory: memory.least)
@@ -255,15 +306,15 @@ def scratch_beside_block(memory: FitMemory, scratch: int) -> int:
     return scratch - block
 
 
-def _plan(memory: FitMemory, first: FitMemory, budget: int | None, scratch: int) -> Plan:
+def _plan(memory: FitMemory, first: FitMemory, budget: int | None, scratch: int, room: int) -> Plan:
     spec, reading = memory.spec, memory.reading
     m = None if memory.features is None else memory.features.n_features
     part = 0 if m is None else memory.chunking(scratch).size
-    tile = memory.tile_rows(scratch)
+    tile, kernel = memory.tile_rows(scratch), memory.kernel_memory(room)
     return Plan(
         title=_title(spec, m),
         choice=_choice(memory, first, m, part, tile),
-        items=memory.items(scratch),
+        items=memory.items(scratch, kernel),
         device=spec.device,
         dtype=spec.dtype,
         budget=budget,
@@ -271,6 +322,8 @@ def _plan(memory: FitMemory, first: FitMemory, budget: int | None, scratch: int)
         block_size=spec.settings.block_size,
         part=part,
         tile=tile,
+        kept_rows=kernel.rows,
+        landmarks=kernel.landmarks,
         rows_place=reading.place,
         alpha_place="in GPU memory" if spec.on_gpu else "in memory",
     )
@@ -291,4 +344,6 @@ def _choice(memory: FitMemory, first: FitMemory, m: int | None, part: int, tile:
     if memory.spec.settings.block_size != first.spec.settings.block_size:
         blocks += f" (not {wanted:,}, to keep the budget)"
     features = "" if m is None else ", their features " + ("all at once" if part >= m else f"{part:,} at a time")
+    if memory.spec.settings.method == CONJUGATE_GRADIENTS:
+        return f"Rows stay {memory.reading.place}; conjugate gradients; tiles of {tile:,} rows."
     return f"Rows stay {memory.reading.place}; {blocks}{features}; tiles of {tile:,} rows."

@@ -14,6 +14,9 @@ from joker.features.with_constant import WithConstant as FeaturesWithConstant
 from joker.kernels import Kernel
 from joker.kernels.with_constant import WithConstant as KernelWithConstant
 from joker.solvers import Settings
+from joker.solvers.settings import RANDOM
+
+ORDER_BYTES = 8  # of the random orders of an epoch and of the next one, for each row
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,7 +32,7 @@ class FitSpec:
     kernel : Kernel
         The kernel, without the constant of an intercept. Its bandwidth is final once rows exist.
     settings : Settings
-        The settings of the descent, its block size included.
+        The settings of the solve, its block size and its method included.
     mixed : bool
         Whether the kernel matrix of a block may be computed in low precision.
     n_features, features : int or None, str or None
@@ -81,6 +84,11 @@ class FitSpec:
     def block_rows(self) -> int:
         """The number b of rows in a block, at most."""
         return min(self.settings.block_size, self.rows)
+
+    @property
+    def averages(self) -> bool:
+        """Whether the average of the iterates is kept."""
+        return self.settings.averaging and self.settings.method == RANDOM
 
     @property
     def on_gpu(self) -> bool:
@@ -135,4 +143,4 @@ class RowReading:
     @classmethod
     def of(cls, x: Rows) -> RowReading:
         """Return what reading these rows takes."""
-        return cls(x.row_bytes, 0 if x.shuffled else 4 * len(x))
+        return cls(x.row_bytes, 0 if x.shuffled else ORDER_BYTES * len(x))

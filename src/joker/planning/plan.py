@@ -105,6 +105,8 @@ class Plan:
         The number of features of a block that are held at a time; 0 with the kernel itself.
     tile : int
         Rows of a tile.
+    kept_rows, landmarks : int
+        Rows of the kernel matrix that are kept between steps, and landmarks of a preconditioner.
     rows_place, alpha_place : str
         Where the rows and the dual variables α are.
     host : bool
@@ -121,6 +123,8 @@ class Plan:
     block_size: int = 0
     part: int = 0
     tile: int = 0
+    kept_rows: int = 0
+    landmarks: int = 0
     rows_place: str = "where they are"
     alpha_place: str = ""
     host: bool = False
@@ -142,7 +146,18 @@ class Plan:
     @property
     def facts(self) -> dict[str, int | str | None]:
         """The plan as plain numbers and words, without its items."""
-        names = ("block_size", "part", "tile", "rows_place", "alpha_place", "scratch", "budget", "total")
+        names = (
+            "block_size",
+            "part",
+            "tile",
+            "kept_rows",
+            "landmarks",
+            "rows_place",
+            "alpha_place",
+            "scratch",
+            "budget",
+            "total",
+        )
         return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import re
 import sys
 from bisect import bisect_right
@@ -60,6 +61,14 @@ def format_bytes(size: float) -> str:
 def free_bytes(device: torch.device) -> float:
     """Return the free bytes of a GPU; infinity for the CPU, where they are not known."""
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
+
+
+def physical_bytes() -> int:
+    """Return the main memory of the computer; the default budget where the system does not report it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return DEFAULT_BUDGET
 
 
 def release_memory(device: torch.device) -> None:

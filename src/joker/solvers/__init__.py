@@ -7,6 +7,7 @@ from joker.solvers.descent import Descent
 from joker.solvers.exact_state import ExactState
 from joker.solvers.feature_state import FeatureState
 from joker.solvers.gap import Gap, Point, certify
+from joker.solvers.methods import resolved
 from joker.solvers.problem import Problem
 from joker.solvers.report import Reason, Record, Report
 from joker.solvers.settings import Settings
@@ -29,4 +30,5 @@ __all__ = [
     "Settings",
     "State",
     "certify",
+    "resolved",
 ]

@@ -12,9 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from joker.data import Blocks
 from joker.ops.rows import take
-from joker.runtime.memory import CHUNK_ENTRIES
+from joker.runtime import chunks
 from joker.solvers.saved_tensors import SavedTensors
 from joker.solvers.state import OpenBlock, State
 
@@ -30,21 +29,20 @@ class Average(SavedTensors):
 
     saved = ("alpha", "image", "steps", "seen")
 
-    def __init__(self, state: State, blocks: Blocks) -> None:
-        self.rate = min(1.0, 1 / (HORIZON * blocks.count))
-        self.blocks = blocks
+    def __init__(self, state: State, count: int) -> None:
+        self.rate = min(1.0, 1 / (HORIZON * count))
         self.alpha, self.image = torch.zeros_like(state.alpha), torch.zeros_like(state.image)
         # The counts are tensors on the device of the data, so that a step can be captured and replayed.
-        self.steps = torch.zeros(1, dtype=torch.int64, device=state.alpha.device)
-        self.seen = self.steps.repeat(blocks.count)  # the step at which the sum of each block was last updated
+        self.steps = torch.zeros(1, dtype=torch.int32, device=state.alpha.device)
+        self.seen = self.steps.repeat(len(state.alpha))  # the step at which the sum of each row was last updated
 
-    def record(self, k: Tensor, block: OpenBlock, a: Tensor, state: State) -> None:  # k (1,), a (b, t)
-        """Add a step that moved block k from ``block.a`` to ``a``."""
-        sums = torch.lerp(block.a, take(self.alpha, block.rows), self._remaining(self.seen.index_select(0, k)))
+    def record(self, block: OpenBlock, a: Tensor, state: State) -> None:  # (b, t)
+        """Add a step that moved a block from ``block.a`` to ``a``."""
+        sums = torch.lerp(block.a, take(self.alpha, block.rows), self._remaining(self.seen[block.rows]))
         self.alpha.index_copy_(0, block.rows, torch.lerp(sums, a, self.rate))
         self.image.lerp_(state.image, self.rate)
         self.steps += 1
-        self.seen.index_copy_(0, k, self.steps)
+        self.seen.index_copy_(0, block.rows, self.steps.expand(len(block.rows)))
 
     def record_all(self, state: State) -> None:
         """Add a step that moved every row."""
@@ -58,15 +56,12 @@ class Average(SavedTensors):
         if not int(self.steps):
             return state.alpha.clone(), state.image.clone()
         weight = 1 - (1 - self.rate) ** int(self.steps)
-        alpha, device = torch.empty_like(self.alpha), self.alpha.device
-        lengths, remaining = self.blocks.lengths().to(device), self._remaining(self.seen)
-        for k, stop in self.blocks.runs(CHUNK_ENTRIES // 2 // self.alpha.shape[1]):  # three temporary tensors each
-            rows = self.blocks.between(k, stop)
-            rows = rows if isinstance(rows, slice) else rows.to(device).long()
-            share = remaining[k:stop].repeat_interleave(lengths[k:stop])[:, None]
+        alpha = torch.empty_like(self.alpha)
+        for rows in chunks(len(alpha), 2 * alpha.shape[1]):  # three temporary tensors each
+            share = self._remaining(self.seen[rows])
             alpha[rows] = torch.lerp(state.alpha[rows], self.alpha[rows], share) / weight
         return alpha, self.image / weight
 
-    def _remaining(self, seen: Tensor) -> Tensor:
+    def _remaining(self, seen: Tensor) -> Tensor:  # (b,) -> (b, 1)
         """Return the weight that a sum updated at the step ``seen`` has now."""
-        return torch.pow(1 - self.rate, (self.steps - seen).double()).to(self.alpha.dtype)
+        return torch.pow(1 - self.rate, (self.steps - seen).double()).to(self.alpha.dtype)[:, None]

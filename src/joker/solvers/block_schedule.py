@@ -13,7 +13,7 @@ from joker.runtime.cuda_graphs import Replay, beside
 from joker.solvers.block_buffers import BlockBuffers
 from joker.solvers.state import State
 
-Step = Callable[..., None]  # of k (1,), rows (b,), inputs (b, d) or None, and optionally a PreparedBlock
+Step = Callable[..., None]  # of rows (b,), inputs (b, d) or None, and optionally a PreparedBlock
 
 
 class BlockSchedule:
@@ -33,8 +33,7 @@ class BlockSchedule:
 
     def __init__(self, state: State, blocks: Blocks, replayed: bool) -> None:
         self.state, self.blocks = state, blocks
-        self._permutation = None if blocks.shuffled else blocks.permutation.to(state.x.index_device)
-        self._numbers = torch.arange(blocks.count, device=state.alpha.device)
+        self._permutations: dict[int, Tensor] = {}  # by number; those of this epoch and of the next
         self._replayed = replayed
         self.release()
 
@@ -47,17 +46,16 @@ class BlockSchedule:
 
     def visit(self, number: int, step: Step) -> None:
         """Call ``step`` for the block of this step number."""
-        k = self.blocks.visit(number)
-        block = self._numbers[k : k + 1], self._rows(k)
+        rows = self._rows(number).to(self.state.alpha.device, non_blocking=True)
         if self.replay is None:
-            step(*block, self._inputs(number))
+            step(rows, self._inputs(number))
         elif self.state.buffers is None:
-            self.replay(step, *block, self._inputs(number))
+            self.replay(step, rows, self._inputs(number))
         else:
-            self._visit_and_prepare_next(self.replay, self.state.buffers, number, step, *block)
+            self._visit_and_prepare_next(self.replay, self.state.buffers, number, step, rows)
 
     def _visit_and_prepare_next(
-        self, replay: Replay, buffers: BlockBuffers, number: int, step: Step, k: Tensor, rows: Tensor
+        self, replay: Replay, buffers: BlockBuffers, number: int, step: Step, rows: Tensor
     ) -> None:
         """Call ``step`` for a prepared block and prepare the next one, as a solve leaves much of a GPU idle."""
         buffer, prepared, self._prepared = number % 2, self._prepared, None
@@ -66,31 +64,34 @@ class BlockSchedule:
             prepare = partial(_prepare, buffers, buffer)
             replay(prepare, self._inputs(number), key=("prepare", buffer))
         visit = partial(_visit_and_prepare, buffers, buffer, step)
-        replay(visit, k, rows, self._inputs(number + 1), key=buffer)
+        replay(visit, rows, self._inputs(number + 1), key=buffer)
         self._prepared = number + 1
 
-    def _rows(self, k: int) -> Tensor:  # (b,)
-        """Return the rows of block k."""
-        span, device = self.blocks.span(k), self.state.alpha.device
-        if self._permutation is None:
-            return torch.arange(*span, device=device)
-        return self._permutation[slice(*span)].to(device, non_blocking=True)
+    def _rows(self, number: int) -> Tensor:  # (b,)
+        """Return the rows of the block of a step, on the device that reads rows by their numbers."""
+        if self.blocks.shuffled:
+            return self.blocks.rows(number)
+        drawn, place = self.blocks.place(number)
+        if drawn not in self._permutations:
+            self._permutations.pop(drawn - 2, None)
+            self._permutations[drawn] = self.blocks.permutation(drawn).to(self.state.x.index_device)
+        return self._permutations[drawn][place]
 
     def _inputs(self, number: int) -> Tensor:  # (b, d)
         """Return the inputs of the block of a step; those of the next step may be fetched in the meantime."""
-        span, following = (slice(*self.blocks.span(self.blocks.visit(at))) for at in (number, number + 1))
-        if self._permutation is not None:
-            return self.state.x[self._permutation[span]]
-        inputs = self.state.x[span]
-        self.state.x.expect(following)
-        return inputs
+        if not self.blocks.shuffled:
+            return self.state.x[self._rows(number)]
+        parts = [self.state.x[run] for run in self.blocks.runs(number)]
+        for run in self.blocks.runs(number + 1):
+            self.state.x.expect(run)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _prepare(buffers: BlockBuffers, buffer: int, x: Tensor) -> None:
     beside(x.device, lambda: buffers.prepare(x, buffer))()
 
 
-def _visit_and_prepare(buffers: BlockBuffers, buffer: int, step: Step, k: Tensor, rows: Tensor, x: Tensor) -> None:
+def _visit_and_prepare(buffers: BlockBuffers, buffer: int, step: Step, rows: Tensor, x: Tensor) -> None:
     wait = beside(x.device, lambda: buffers.prepare(x, 1 - buffer))
-    step(k, rows, None, buffers.block(buffer, len(rows)))
+    step(rows, None, buffers.block(buffer, len(rows)))
     wait()

@@ -10,16 +10,16 @@ from torch import Tensor
 from joker.data import Rows, TensorRows
 from joker.errors import StateMismatch
 from joker.runtime import chunks
-from joker.solvers.average import Average
 from joker.solvers.gap import Gap
-from joker.solvers.momentum import Momentum
+from joker.solvers.method import Method
 from joker.solvers.problem import Problem
-from joker.solvers.report import BlockStatistics, Record
+from joker.solvers.report import Record
+from joker.solvers.saved_tensors import SavedTensors
 from joker.solvers.settings import Settings
 from joker.solvers.state import State
 
 # A solve can only be continued with the same values of these settings.
-IDENTITY_SETTINGS = ("block_size", "order", "averaging", "momentum", "radius", "halve_every", "seed")
+IDENTITY_SETTINGS = ("block_size", "method", "order", "averaging", "momentum", "radius", "halve_every", "seed")
 SAMPLE_ROWS = 16  # rows whose kernel matrix differs between kernels, bandwidths and feature draws
 RTOL, ATOL = 1e-4, 1e-6  # differences between machines in the rounding of the numbers compared
 
@@ -30,9 +30,7 @@ class Solve(Protocol):
     state: State
     problem: Problem
     settings: Settings
-    average: Average | None
-    momentum: Momentum | None
-    statistics: BlockStatistics
+    method: Method
     steps: int
     seconds: float
     records: list[Record]
@@ -45,7 +43,7 @@ def saved_state(solve: Solve) -> dict[str, Any]:
         "steps": solve.steps,
         "seconds": solve.seconds,
         "records": [(r.epoch, r.seconds, r.gap.sums, r.scores, r.peak_bytes) for r in solve.records],
-        "tally": solve.statistics.state_dict(),
+        "tally": solve.method.statistics.state_dict(),
         **{name: part.state_dict() for name, part in _moving_parts(solve).items()},
     }
 
@@ -62,7 +60,7 @@ def restore_state(solve: Solve, saved: dict[str, Any]) -> None:
     solve.steps, solve.seconds = saved["steps"], saved["seconds"]
     device = solve.state.alpha.device
     solve.records = [Record(epoch, s, Gap(sums.to(device)), *rest) for epoch, s, sums, *rest in saved["records"]]
-    solve.statistics.load_state_dict(saved["tally"])
+    solve.method.statistics.load_state_dict(saved["tally"])
 
 
 def differences(solve: Solve, saved: dict[str, Any]) -> list[str]:
@@ -96,9 +94,8 @@ def fingerprint(values: Rows) -> float:
     return total
 
 
-def _moving_parts(solve: Solve) -> dict[str, State | Average | Momentum]:
-    parts = {"state": solve.state, "average": solve.average, "momentum": solve.momentum}
-    return {name: part for name, part in parts.items() if part is not None}
+def _moving_parts(solve: Solve) -> dict[str, SavedTensors]:
+    return {"state": solve.state, **solve.method.parts()}
 
 
 def _kernel_sample(state: State) -> Tensor:

@@ -1,39 +1,31 @@
-"""Dual block coordinate descent: open a block, solve it, commit the step, evaluate the duality gap."""
+"""A solve: the steps of a method, evaluations of the duality gap between them, and limits."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from joker.data import Blocks
 from joker.errors import BudgetTooSmall
-from joker.ops import block_solve
 from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.runtime.cuda_graphs import OutOfMemory
-from joker.solvers.average import Average
+from joker.runtime.threads import one_thread
 from joker.solvers.block.result import Outcome
-from joker.solvers.block.trust_region import BlockSolver
-from joker.solvers.block_buffers import PreparedBlock
-from joker.solvers.block_schedule import BlockSchedule
 from joker.solvers.checkpoint import differences, restore_state, saved_state
+from joker.solvers.exact_state import ExactState
 from joker.solvers.gap import Gap, Point, certify
-from joker.solvers.momentum import Momentum
+from joker.solvers.methods import method_of, resolved
 from joker.solvers.problem import Problem
-from joker.solvers.report import BlockStatistics, Reason, Record, Report
+from joker.solvers.report import Reason, Record, Report
 from joker.solvers.settings import Settings
 from joker.solvers.state import State
-from joker.solvers.step_radius import StepRadius
 
 # A problem in one block is given up when this number of evaluations lowers its gap by less than a tenth.
 SLOW_EVALUATIONS, SLOW_SHARE = 10, 0.9
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains about one digit
-ONE_BLOCK_TOL = 0.1  # largest tolerance of the block solver there, because no other block corrects its error
 
 Callback = Callable[[Record], bool | None]  # returns True to stop
 Tick = Callable[[], bool | None]  # returns True to stop
@@ -54,23 +46,16 @@ class Descent:
     """
 
     def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
-        self.state, self.problem, self.settings = state, problem, settings
-        self.blocks = Blocks(len(state.x), settings.block_size, settings.seed, settings.order, state.x.shuffled)
-        self.average = Average(state, self.blocks) if settings.averaging else None
-        self.momentum = Momentum(state, self.blocks.count) if settings.momentum else None
-        bounded = settings.radius < inf
-        self.step_radius = StepRadius(settings.radius, settings.halve_every, problem.targets.lam) if bounded else None
+        self.state, self.problem = state, problem
+        m = None if isinstance(state, ExactState) else len(state.image)
+        one_penalty = len(problem.targets.lam.unique()) == 1
+        # A caller that names no method has planned no memory for a Gram matrix.
+        self.settings = resolved(settings, problem.loss, len(state.x), m, one_penalty=one_penalty, gram_room=0)
+        self.method = method_of(state, problem, self.settings)
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []
         self.point: Point | None = None  # the point of the latest record, while the callback is called
-        self.whole = True  # False when an error has ended a visit before its end
-        device = state.alpha.device
-        self.statistics = BlockStatistics(device)
-        # One block of an unbounded quadratic loss is solved by one factorisation, to the last digit.
-        factorised = self.blocks.count == 1 and problem.loss.quadratic and problem.loss.unbounded
-        self._dual = None if factorised else problem.dual
-        fused = self._dual is not None and block_solve.available(device, self.blocks.size)
-        self.schedule = BlockSchedule(state, self.blocks, replayed=fused)
+        self.whole = True  # False when an error has ended a step before its end
 
     def run(
         self, callback: Callback | None = None, tick: Tick | None = None, score: ScorePoint | None = None
@@ -86,91 +71,73 @@ class Descent:
         while True:
             limit = self._limit() or (Reason.ASKED if stop else None)
             if limit or self._due():
-                point, gap, reason = self._evaluate(callback, score)
+                with one_thread(self.state.small_operations):
+                    point, gap, reason = self._evaluate(callback, score)
                 if reason or limit:
-                    self.schedule.release()
+                    self.method.release()
                     reason = reason or limit or Reason.ASKED
-                    counts = self.statistics.outcomes, self.statistics.products
+                    counts = self.method.statistics.outcomes, self.method.statistics.products
                     return Report(*point, gap, reason, tuple(self.records), *counts)
-            with hold_interrupts():
+            with hold_interrupts(), one_thread(self.state.small_operations):
                 self.step()
             self.seconds = time.perf_counter() - started
             stop = tick is not None and bool(tick())
 
     def step(self) -> None:
-        """Visit one block."""
+        """Take one step of the method."""
         self.whole = False
-        if self.step_radius:
-            self.step_radius.set(self.steps)
         try:
-            self.schedule.visit(self.steps, self._visit)
+            self.method.step(self.steps)
         except OutOfMemory:
-            # The large tensors of a step are allocated before `commit` changes anything. With momentum, `extrapolate`
-            # is then repeated, which keeps α in the box and its image valid.
             self._reduce_memory()
             self.step()
         else:
             self.steps += 1
             self.whole = True
 
-    def _visit(
-        self, k: Tensor, rows: Tensor, x: Tensor | None, prepared: PreparedBlock | None = None
-    ) -> None:  # k (1,), rows (b,), x (b, d)
-        """Visit block k, with its inputs or its prepared tensors, without reading any number on the CPU."""
-        rows = rows.long()
-        if self.momentum:
-            result = self.momentum.step(self.state, rows, x, prepared, self.problem, self.solver)
-            if self.average:
-                self.average.record_all(self.state)
-        else:
-            block = self.state.open(rows, x, prepared)
-            result = self.solver.solve(block.K, block.f, block.a, *self.problem.take(rows), self._dual)
-            result = self.step_radius.shorten(result, block.a) if self.step_radius else result
-            result, _ = self.state.commit(block, result)
-            if self.average:
-                self.average.record(k, block, result.a, self.state)
-        self.statistics.add(result)
-
     @property
     def epoch(self) -> float:
-        """Visits to blocks, divided by the number of blocks."""
-        return self.steps / self.blocks.count
+        """Steps, divided by the number of steps of an epoch."""
+        return self.steps / self.method.steps_per_epoch
 
     @property
-    def solver(self) -> BlockSolver:
-        """The block solver. Its tolerance is kept, without patience, where its errors would add up."""
-        solver = self.settings.block
-        if self.blocks.count == 1:
-            return replace(solver, tol=min(solver.tol, ONE_BLOCK_TOL), patience=inf)
-        return replace(solver, patience=inf) if self.momentum else solver
+    def one_block(self) -> bool:
+        """Whether all rows are in one block."""
+        return len(self.state.x) <= self.settings.block_size
 
     @property
     def max_epochs(self) -> float:
         """Epochs after which the descent ends; more than the settings say for a problem in one block."""
-        one = self.blocks.count == 1 and self.settings.max_epochs > 0
+        one = self.one_block and self.settings.max_epochs > 0
         return max(self.settings.max_epochs, ONE_BLOCK_EPOCHS if one else 0)
 
     def start_at(self, alpha: Tensor) -> None:  # (n, t)
         """Begin at the point of the box that is nearest to ``alpha``, before the first step."""
         self.state.reset(self.problem.clamp_(alpha.to(self.state.alpha, copy=True)))
-        if self.momentum:
-            self.momentum = Momentum(self.state, self.blocks.count)
+        self.method.restarted()
 
     def best(self) -> tuple[Point, Gap, Gap]:
-        """Return the average or the last iterate, in each column the one with the smaller gap.
+        """Return the average or the last iterate, in each column the one with the smaller primal objective.
 
-        Also returned are its gap and that of the last iterate. Its α shares no memory with the state.
+        Also returned are its gap, with the best dual value of all evaluations, and that of the last iterate. Its α
+        shares no memory with the state.
         """
         last = (self.state.alpha, self.state.image)
-        if self.average is None:
+        if (mean := self.method.average()) is None:
             gap = certify(self.state, self.problem, [last])[0]
-            return (last[0].clone(), last[1]), gap, gap
-        mean = self.average.read(self.state)
+            return (last[0].clone(), last[1]), self._with_best_dual(gap), gap
         mean_gap, last_gap = certify(self.state, self.problem, [mean, last])
-        better = mean_gap.gap <= last_gap.gap
+        better = mean_gap.primal <= last_gap.primal
         for of_mean, of_last in zip(mean, last, strict=True):
             torch.where(better, of_mean, of_last, out=of_mean)
-        return mean, Gap(torch.where(better, mean_gap.sums, last_gap.sums)), last_gap
+        gap = Gap(torch.where(better, mean_gap.sums, last_gap.sums))
+        return mean, self._with_best_dual(gap, mean_gap, last_gap), last_gap
+
+    def _with_best_dual(self, gap: Gap, *others: Gap) -> Gap:
+        """Return a gap with the best dual value of these points and of the earlier records."""
+        for other in (*others, *(record.gap for record in self._earlier()[-1:])):  # each has the best one before it
+            gap = gap.with_dual(other.dual)
+        return gap
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that changes during a solve: save it with ``torch.save``."""
@@ -191,7 +158,7 @@ class Descent:
 
     def _interval_ended(self) -> bool:
         """Return whether the epochs between two evaluations have just ended."""
-        return self.steps > 0 and self.steps % (self.blocks.count * self.settings.gap_every) == 0
+        return self.steps > 0 and self.steps % (self.method.steps_per_epoch * self.settings.gap_every) == 0
 
     def _due(self) -> bool:
         """Return whether to evaluate the gap now; not a second time for the same epoch."""
@@ -204,12 +171,12 @@ class Descent:
         self._release_tiles()
         point, gap, last_gap = self.best()
         if gap.worst <= self.settings.tol:  # the proof must not use an image with the rounding of thousands of steps
-            point, gap = self._recompute(point[0])
+            point, gap = self._recompute(point[0], self.state.alpha if self.method.average() else None)
             if gap.worst > self.settings.tol and self._interval_ended():
                 self.state.reset(self.state.alpha)
-        if self.momentum and self._interval_ended():
+        if self._interval_ended():
             with hold_interrupts():
-                self.momentum.check(last_gap.dual, self.state)
+                self.method.epoch_ended(last_gap)
         reason = self._reason(gap)
         if reason in (Reason.STALLED, Reason.SLOW):
             point, gap = self._recompute(point[0])
@@ -221,10 +188,13 @@ class Descent:
         stop = callback is not None and self._call(callback, point)
         return point, gap, reason or (Reason.ASKED if stop else None)
 
-    def _recompute(self, alpha: Tensor) -> tuple[Point, Gap]:
-        """Move α into the box; return it with an image computed anew, and its gap."""
+    def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:
+        """Move α into the box; return it with an image computed anew, and its gap, with the dual value of ``other``."""
         point = (self.problem.clamp_(alpha), self.state.image_of(alpha))
-        return point, certify(self.state, self.problem, [point])[0]
+        gap = certify(self.state, self.problem, [point])[0]
+        if other is not None and gap.worst > self.settings.tol:
+            gap = gap.with_dual(certify(self.state, self.problem, [(other, self.state.image_of(other))])[0].dual)
+        return point, gap
 
     def _call(self, callback: Callback, point: Point) -> bool:
         """Return whether the callback asks to stop. If it raises, its record is removed and taken again later."""
@@ -241,8 +211,8 @@ class Descent:
         return [record for record in self.records if record.epoch < self.epoch]
 
     def _reason(self, gap: Gap) -> Reason | None:
-        stalled = self.statistics.stalled()
-        if self.statistics.outcomes[Outcome.BROKEN]:
+        stalled = self.method.statistics.stalled()
+        if self.method.statistics.outcomes[Outcome.BROKEN]:
             return Reason.BROKEN
         if gap.worst <= self.settings.tol:
             return Reason.TOLERANCE
@@ -250,21 +220,22 @@ class Descent:
             return Reason.STALLED
         gaps = [record.relative_gap for record in self._earlier()][1 - SLOW_EVALUATIONS :]
         slow = len(gaps) == SLOW_EVALUATIONS - 1 and gap.worst > SLOW_SHARE * gaps[0]
-        return Reason.SLOW if slow and self.blocks.count == 1 else None
+        return Reason.SLOW if slow and self.one_block else None
 
     def _release_tiles(self) -> None:
         """Return the memory of freed tiles to the system, so that the next phase does not add to it; not on a GPU."""
-        if self.state.alpha.device.type == "cpu" and self.blocks.count > 1:
+        if self.state.alpha.device.type == "cpu" and not self.one_block:
             release_memory(self.state.alpha.device)
 
     def _reduce_memory(self) -> None:
         """Free all that can be computed again, and let a step use less scratch space."""
-        self.schedule.release()
+        self.method.release()
         release_memory(self.state.alpha.device)
         if not self.state.shrink():
             needed, free = self.state.scratch_bytes, free_bytes(self.state.alpha.device)
             raise BudgetTooSmall(
-                f"the device must have room for a block of {self.blocks.size} rows; {format_bytes(free)} are free and "
-                f"about {format_bytes(needed)} are needed: {format_bytes(max(needed - free, 0))} are missing. "
+                f"the device must have room for a block of {self.settings.block_size} rows; "
+                f"{format_bytes(free)} are free and about {format_bytes(needed)} are needed: "
+                f"{format_bytes(max(needed - free, 0))} are missing. "
                 "Use a smaller block_size, or free memory on the device."
             )

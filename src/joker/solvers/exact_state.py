@@ -9,21 +9,52 @@ from torch import Tensor
 
 from joker.data import Rows, TensorRows
 from joker.ops.rows import take
-from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
+from joker.runtime import DEFAULT_BUDGET, chunks, tile_bytes, tiles
 from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.feature_chunks import gap_bytes
+from joker.solvers.kept_kernel_rows import KeptKernelRows
+from joker.solvers.kernel_function import KernelFunction
 from joker.solvers.state import OpenBlock, State
 
-Gram = Callable[[Tensor, Tensor], Tensor]  # x (n, d), z (k, d): the kernel matrix (n, k)
-AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x, z, v, out: out += k(x, z) v
+AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x (n, d), z (k, d), v (k, t), out (n, t)
+ONE_THREAD_ROWS = 2_048  # the operations of a smaller problem, in one block, are as large as its kernel matrix
 
 
 class ExactState(State):
-    """α and f = Kα of all rows, which a step updates in tiles of the kernel matrix."""
+    """α and f = Kα of all rows, which a step updates in tiles of the kernel matrix.
 
-    def __init__(self, x: Rows, t: int, gram: Gram, add_product: AddProduct, budget: int = DEFAULT_BUDGET) -> None:
+    Parameters
+    ----------
+    x : Rows
+        The rows of inputs.
+    t : int
+        The number of columns.
+    kernel : KernelFunction
+        The kernel, with the constant of an intercept.
+    add_product : callable
+        ``add_product(x, z, v, out)`` adds k(x, z) v to ``out``, in tiles.
+    budget : int
+        Bytes of scratch space for a tile.
+    kept_rows : int
+        Rows of the kernel matrix that are kept between steps, in host memory.
+    landmarks : int
+        Rows from which the preconditioner of conjugate gradients is made.
+    """
+
+    def __init__(
+        self,
+        x: Rows,
+        t: int,
+        kernel: KernelFunction,
+        add_product: AddProduct,
+        budget: int = DEFAULT_BUDGET,
+        kept_rows: int = 0,
+        landmarks: int = 0,
+    ) -> None:
         super().__init__(x, t, len(x))
-        self.gram, self.add_product, self.budget = gram, add_product, budget
+        self.kernel, self.add_product, self.budget, self.landmarks = kernel, add_product, budget, landmarks
+        self.small_operations = x.device.type == "cpu" and len(x) > ONE_THREAD_ROWS
+        self.kept = KeptKernelRows(x, kernel, kept_rows, budget) if kept_rows else None
 
     @property
     def scratch_bytes(self) -> int:
@@ -31,16 +62,33 @@ class ExactState(State):
 
     def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
-        return OpenBlock(rows, self.gram(x, x), take(self.image, rows), take(self.alpha, rows), x)
+        return OpenBlock(rows, self.kernel(x, x), take(self.image, rows), take(self.alpha, rows), x)
+
+    def diagonal(self) -> Tensor:  # (n, 1)
+        """Return the kernel of each row with itself."""
+        diagonal = torch.empty_like(self.alpha[:, :1])
+        for rows in chunks(*self.x.shape):
+            diagonal[rows, 0] = self.kernel.diag(self.x[rows])
+        return diagonal
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
         change = torch.zeros_like(self.image)
-        self.add_product(self.x, TensorRows(block.basis), move, change)
+        rows, x = block.rows, block.basis
+        if not move.is_cuda:  # rows that did not move are left out; a GPU would have to wait to count them
+            moved = move.any(1).nonzero()[:, 0]
+            rows, x, move = rows[moved], x[moved], move[moved]
+        if self.kept:
+            self.kept.add_product(rows, x, move, change)
+        else:
+            self.add_product(self.x, TensorRows(x), move, change)
         return change
 
     def image_of(self, alpha: Tensor) -> Tensor:
         image = torch.zeros_like(alpha)
-        self.add_product(self.x, self.x, alpha, image)
+        if self.kept:
+            self.kept.add_whole_product(alpha, image)
+        else:
+            self.add_product(self.x, self.x, alpha, image)
         return image
 
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self
 
+import torch
 from torch import Tensor
 
 from joker.ops.bfloat16_gram import TENSOR_CORE_MULTIPLE, low_gram
 from joker.ops.triton_support import round_up
+from joker.runtime.threads import share, thread_count
 
 SMALLEST_CHUNK = 256  # features
+PARTS_OF_A_THREAD = 2  # parts of a block for each thread of a CPU: one that waits holds up little
 MOST_SLICES = 8  # bfloat16 slices of a chunk: with more of them their matrix products take longer
 # Sizes b · m of a block above which it pays to prepare the next block while one is solved, for one column and for
 # several, whose solve takes longer. Chosen by measurement on a GPU.
@@ -71,6 +74,8 @@ class FeatureChunk:
     ) -> tuple[Tensor, Tensor]:  # (b, d), (b, m) -> (b, b), (b, m)
         """Return K = ΨΨᵀ of the features of the chunk, and the features, in ``psi`` where that is given."""
         if self.low is None:
+            if not x.is_cuda:
+                return self._shared(x, psi)
             psi = self.features(x) if psi is None else self.features.fill(x, psi)
             return psi @ psi.T, psi
         if len(self.slices) == 1:
@@ -81,6 +86,17 @@ class FeatureChunk:
         for at, features in self.slices:
             K += low_gram(features.mixed(x, psi[:, at])[1], len(x))
         return K, psi
+
+    def _shared(self, x: Tensor, psi: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the same on the CPU, where each thread computes some of the rows."""
+        b, features = len(x), self.features
+        out = x.new_empty(b, features.n_features) if psi is None else psi
+        K = x.new_empty(b, b)
+        rows = -(-b // (PARTS_OF_A_THREAD * thread_count()))
+        parts = [slice(i, i + rows) for i in range(0, b, rows)]
+        share(lambda part: features.fill(x[part], out[part]), parts)
+        share(lambda part: torch.mm(out[part], out.T, out=K[part]), parts)
+        return K, out
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from joker.ops.bfloat16_gram import rounds
 from joker.ops.rows import take
 from joker.ops.tall_skinny import times, transposed_times
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
+from joker.runtime.threads import share, thread_count
 from joker.solvers.block_buffers import BlockBuffers, PreparedBlock
 from joker.solvers.feature_chunks import (
     Chunking,
@@ -59,6 +60,7 @@ class FeatureState(State):
         super().__init__(x, t, features.n_features)
         self.features, self.budget, self.block_size = features, budget, block_size
         m, d, itemsize = features.n_features, x.shape[1], x.dtype.itemsize
+        self.small_operations = x.device.type == "cpu"
         self.rounded_K = mixed and rounds(x.dtype, x.device, m)
         ahead = x.device.type == "cuda" and len(x) > block_size
         sizes = (block_size, d, m, t, budget)
@@ -139,6 +141,25 @@ class FeatureState(State):
         def work_bytes(b: int) -> int:
             return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, gap_bytes(b, t))
 
-        budget = tile_bytes(max(self.tile_budget, work_bytes(1)), image.device)
-        for tile in tiles(len(self.x), work_bytes, max(budget, work_bytes(1)), "features"):
-            yield tile, self.features.apply(self.x[tile], image)
+        budget = max(tile_bytes(max(self.tile_budget, work_bytes(1)), image.device), work_bytes(1))
+        together = 1 if image.is_cuda else max(1, min(thread_count(), self.tile_budget // budget))
+        waiting: list[slice] = []
+        for tile in tiles(len(self.x), work_bytes, budget, "features"):
+            waiting.append(tile)
+            if len(waiting) == together:
+                yield from self._predict_tiles(waiting, image)
+                waiting = []
+        yield from self._predict_tiles(waiting, image)
+
+    def _predict_tiles(self, parts: list[slice], image: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the predictions of some tiles, which threads of the CPU compute at the same time."""
+        found: dict[int, Tensor] = {}
+
+        def predict(tile: slice) -> None:
+            found[tile.start] = self.features.apply(self.x[tile], image)
+
+        if image.is_cuda:
+            yield from ((tile, self.features.apply(self.x[tile], image)) for tile in parts)
+            return
+        share(predict, parts)
+        yield from ((tile, found.pop(tile.start)) for tile in parts)

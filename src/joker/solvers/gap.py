@@ -21,9 +21,12 @@ Point = tuple[Tensor, Tensor]  # α (n, t) and its image, (n, t) or (m, t)
 
 @dataclass(frozen=True)
 class Gap:
-    """The objectives of each column, computed from three sums over the rows, in float64."""
+    """The objectives of each column, computed from three sums over the rows, in float64.
 
-    sums: Tensor  # (3, t): of c ℓ(y, f), α f and ψ(α)
+    Any dual point bounds the optimal value, so the gap is valid with the best dual value that was seen at any point.
+    """
+
+    sums: Tensor  # (3, t): of c ℓ(y, f), α f and ψ(α); or (4, t), with the best dual value of other points
 
     @property
     def primal(self) -> Tensor:  # (t,)
@@ -31,14 +34,20 @@ class Gap:
         return self.sums[0] + self.sums[1] / 2
 
     @property
-    def dual(self) -> Tensor:  # (t,)
-        """J; -J is a lower bound on the optimal value."""
+    def own_dual(self) -> Tensor:  # (t,)
+        """J of the point itself."""
         return self.sums[2] + self.sums[1] / 2
 
     @property
+    def dual(self) -> Tensor:  # (t,)
+        """The best J; -J is a lower bound on the optimal value."""
+        return torch.minimum(self.own_dual, self.sums[3]) if len(self.sums) > 3 else self.own_dual
+
+    @property
     def gap(self) -> Tensor:  # (t,)
-        """P + J."""
-        return self.sums.sum(0)
+        """P + J, with the best J."""
+        own = self.sums[:3].sum(0)
+        return torch.minimum(own, self.primal + self.sums[3]) if len(self.sums) > 3 else own
 
     @property
     def relative(self) -> Tensor:  # (t,)
@@ -50,6 +59,10 @@ class Gap:
     def worst(self) -> float:
         """The largest relative gap of all columns; infinite if one of them is NaN."""
         return float(self.relative.nan_to_num(nan=torch.inf).max())
+
+    def with_dual(self, dual: Tensor) -> Gap:  # (t,)
+        """Return the gap with a dual value of other points, where that is better."""
+        return Gap(torch.cat([self.sums[:3], torch.minimum(self.dual, dual)[None]]))
 
 
 def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap]:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from math import inf, isinf
 from numbers import Integral, Real
 
-from joker.errors import InvalidParameter
+from joker.errors import InvalidParameter, UnknownName
 from joker.solvers.block.trust_region import BlockSolver
 
+AUTO, RANDOM, GREEDY, CONJUGATE_GRADIENTS = "auto", "random_blocks", "greedy_blocks", "conjugate_gradients"
+METHOD_NAMES = (AUTO, RANDOM, GREEDY, CONJUGATE_GRADIENTS)
 SMALLEST_POSITIVE = 5e-324  # the smallest positive float64
 
 
@@ -27,10 +29,13 @@ class Settings:
         Relative duality gap at which to stop.
     max_time : float
         Seconds after which no further block is visited.
+    method : {"auto", "random_blocks", "greedy_blocks", "conjugate_gradients"}
+        How the dual objective is lowered. Greedy blocks and conjugate gradients are for the kernel itself, and
+        conjugate gradients for the squared loss; ``"auto"`` uses them there, and random blocks elsewhere.
     order : {"shuffled", "random", "cyclic"}
-        The order of the blocks.
+        The order of random blocks.
     averaging : bool
-        Return the average of the iterates instead of the last one.
+        Return the average of the iterates of random blocks instead of the last one.
     momentum : bool
         Accelerate the descent, which pays if a small gap is required and tens of epochs are allowed.
     gap_every : int
@@ -49,6 +54,7 @@ class Settings:
     max_epochs: float = 5
     tol: float = 1e-3
     max_time: float = inf
+    method: str = AUTO
     order: str = "shuffled"
     averaging: bool = True
     momentum: bool = False
@@ -65,6 +71,8 @@ class Settings:
         self._check("halve_every", Integral, 0, "a whole number of at least 0")
         self._check("radius", Real, SMALLEST_POSITIVE, "a positive number")
         self._check("seed", Integral, -inf, "a whole number")
+        if self.method not in METHOD_NAMES:
+            raise UnknownName.among("method", self.method, METHOD_NAMES)
         for name, kind in {"averaging": bool, "momentum": bool, "block": BlockSolver}.items():
             if not isinstance(getattr(self, name), kind):
                 self._refuse(name, f"a {kind.__name__}")

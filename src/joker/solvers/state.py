@@ -34,7 +34,7 @@ class OpenBlock:
 
 
 class State(SavedTensors, ABC):
-    """α and its image. Only `commit`, `extrapolate`, `reset` and `load_state_dict` change them.
+    """α and its image. Only `commit`, `extrapolate`, `move`, `reset` and `load_state_dict` change them.
 
     All work in place, because captured steps refer to these tensors. `commit` and `extrapolate` read no number on the
     CPU, so that a step can be captured in a CUDA graph.
@@ -43,6 +43,9 @@ class State(SavedTensors, ABC):
     saved = ("alpha", "image")
     rounded_K = False
     """Whether the K of an open block is less precise than the image."""
+
+    small_operations = False
+    """Whether the operations of a step are too small to be shared among threads, except for its tiles."""
 
     buffers: BlockBuffers | None = None
     """Where the next block is prepared while one is solved; None where blocks are not prepared in advance."""
@@ -102,6 +105,11 @@ class State(SavedTensors, ABC):
         """Replace α by (1 − weight) α + weight ``alpha``, and the image in the same way."""
         self.alpha.lerp_(alpha, weight)
         self.image.lerp_(image, weight)
+
+    def move(self, alpha_change: Tensor, image_change: Tensor) -> None:  # (n, t)
+        """Move α, and its image by the change that belongs to it."""
+        self.alpha += alpha_change
+        self.image += image_change
 
     def reset(self, alpha: Tensor, image: Tensor | None = None) -> None:  # (n, t)
         """Set α, and its image, which is computed anew where it is not given."""

@@ -28,14 +28,19 @@ from joker.estimators.regression import KernelQuantile
 from joker.estimators.scoring import mean_loss_at_zero, score_path
 from joker.estimators.training_set import LabelledRows
 from joker.kernels import Kernel
+from joker.solvers.settings import AUTO
 from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, Trial
 from joker.tuning.input_importance import InputImportance, max_importance_rows, measure_importance
 from joker.tuning.rare_class import has_rare_class
 from joker.tuning.splits import Split, make_splits, screening_rows
 
 MIN_TUNING_ROWS = 10
-TRIAL_EPOCHS = 2  # at most: after one epoch the ranking of candidates differs, after two it is that after ten
+TRIAL_EPOCHS = 2  # with features, at most: after one epoch the ranking of candidates differs, after two it is settled
+# With the kernel itself: small λ are ranked rightly only where they are nearly solved.
+EXACT_TRIAL_EPOCHS, SQUARED_TRIAL_EPOCHS = 4, 12
+TRIAL_TOL = 1e-2
 TRIAL_BLOCK_ROWS = 256  # at most
+EXACT_TRIAL_BLOCK_ROWS = 512  # the same with the kernel itself
 MIN_TRIAL_BLOCKS = 4  # a single block would be solved to the tolerance, however long that takes
 SCREENING_ROWS_OF_FOLDS = 300  # held-out rows, at least: the first stage runs only the folds that these need
 SCREENING_ROWS = 512  # held-out rows of a split that the first stage scores on, at most
@@ -241,17 +246,27 @@ class TrialRunner:
 
     def _model(self, candidate: Candidate, k: int, n: int) -> Any:
         given, unit, kernel = self.estimator, self._unit(candidate), candidate.family.kernel
+        m = self.n_features(kernel)
         return clone(given).set_params(
             kernel=kernel,
             bandwidth=self.bandwidth(candidate, k),
             lam=[unit * lam for lam in candidate.lam],
-            n_features=self.n_features(kernel),  # the error of random features is part of what is compared
-            block_size=_at_most(self._block_size(n), given.block_size),
+            n_features=m,  # the error of random features is part of what is compared
+            max_epochs=_at_most(self._epochs(m), given.max_epochs),
+            block_size=_at_most(self._block_size(n, m), given.block_size),
         )
 
-    def _block_size(self, n: int) -> int:
-        room = resolve.block_size(resolve.AUTO, n, cast_row_bytes(self.x), self._memory)
-        return max(1, min(TRIAL_BLOCK_ROWS, n // MIN_TRIAL_BLOCKS, room))
+    def _epochs(self, m: int | None) -> int:
+        """The epochs of a trial with m features, or with the kernel itself."""
+        if m is not None:
+            return TRIAL_EPOCHS
+        loss = self.estimator._loss()
+        return SQUARED_TRIAL_EPOCHS if loss.quadratic and loss.unbounded else EXACT_TRIAL_EPOCHS
+
+    def _block_size(self, n: int, m: int | None) -> int:
+        room = resolve.block_size(AUTO, n, cast_row_bytes(self.x), self._memory)
+        most = EXACT_TRIAL_BLOCK_ROWS if m is None else TRIAL_BLOCK_ROWS
+        return max(1, min(most, n // MIN_TRIAL_BLOCKS, room))
 
     def _labelled(self, rows: NDArray[np.intp]) -> LabelledRows:
         """Some of the rows, with their targets and weights."""
@@ -292,8 +307,7 @@ def make_trial_runner(
     """Split the rows, and give the estimator the short settings of a trial."""
     random = check_random_state(model.random_state)
     seed = int(random.randint(2**31 - 1))
-    epochs = _at_most(TRIAL_EPOCHS, model.max_epochs)
-    short = clone(model).set_params(max_epochs=epochs, random_state=seed, device=place, **TRIAL_SETTINGS)
+    short = clone(model).set_params(tol=max(model.tol, TRIAL_TOL), random_state=seed, device=place, **TRIAL_SETTINGS)
     if hasattr(short, "set_callbacks"):
         short.set_callbacks()  # clone keeps the callbacks of scikit-learn, which are for the fit on all rows only
     n = x.shape[0]
@@ -306,7 +320,7 @@ def make_trial_runner(
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
     rare = has_rare_class(codes[weighted_rows])
     splits, unit = make_splits(weighted_rows, codes, random, rare), unit_of_penalty(model, y, w)
-    model.set_params(standardize=resolve.standardizes(model.standardize, resolve.AUTO, x, w))
+    model.set_params(standardize=resolve.standardizes(model.standardize, AUTO, x, w))
     short.set_params(standardize=model.standardize)
     scaling = input_statistics(x, w) if model.standardize else None
     return TrialRunner(short, scorer, x, y, w, codes, rare, splits, unit, scaling, report, out_of_time)
@@ -335,4 +349,4 @@ def _at_most(limit: int, given: Any) -> Any:
     """The limit where ``given`` is "auto" or larger; else ``given``, which may be invalid and is checked by the fit."""
     if isinstance(given, Real):
         return min(given, limit)
-    return limit if given == resolve.AUTO else given
+    return limit if given == AUTO else given

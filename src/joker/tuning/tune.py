@@ -29,6 +29,7 @@ from joker.estimators.sklearn_words import get_kernel
 from joker.estimators.training_set import check_weights
 from joker.estimators.wrong_values import naming_columns
 from joker.kernels import Kernel, get
+from joker.solvers.settings import AUTO
 from joker.tuning.halving import Search, stage_rows
 from joker.tuning.input_importance import powers_to_try
 from joker.tuning.rare_class import ranking_score
@@ -260,7 +261,7 @@ def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
 
 def _kernels(given: Any, model: KernelEstimator, runner: TrialRunner) -> list[str | Kernel]:
     if given is None:
-        suited = [name for name in DEFAULT_KERNELS if model.features in (resolve.AUTO, *get(name).feature_kinds)]
+        suited = [name for name in DEFAULT_KERNELS if model.features in (AUTO, *get(name).feature_kinds)]
         # Trials on few rows rank random features too high: their error shows on many rows, where the kernel wins.
         exact = [name for name in suited if runner.n_features(name) is None]
         return [*(exact or suited or DEFAULT_KERNELS)]

@@ -66,7 +66,9 @@ def array_source(
     if y is not None:
         _check_target(options.name, x, y)
     table = TableColumns(options.name, unnamed(prod(x.shape[1:])), named=False)
-    selection = select_columns(table, options.target if y is None else None, options.columns, options.schema)
+    selection = select_columns(
+        table, options.target if y is None else None, options.columns, options.schema, options.drop
+    )
     found = (selection.target_name, False) if y is None else (y_name, y.dtype.kind in "US")
     schema = options.schema or Schema.numbers(selection.names, *found)
     if not schema.is_numeric:

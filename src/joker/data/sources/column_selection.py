@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from joker.data.schema import Schema, listed, repeated
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 
+INDEX_NAME = "Unnamed: 0"  # of a first column without a name, as pandas calls a saved index; it is no input
 Name = str | int  # of a column: its name, or its number counted from 0, or from the end if negative
 
 
@@ -54,7 +55,11 @@ class ColumnSelection:
 
 
 def select_columns(
-    table: TableColumns, target: Name | None, columns: Sequence[Name] | None, schema: Schema | None
+    table: TableColumns,
+    target: Name | None,
+    columns: Sequence[Name] | None,
+    schema: Schema | None,
+    drop: Sequence[Name] | None = None,
 ) -> ColumnSelection:
     """Return the columns that the user names, or those of a schema."""
     if twice := repeated(table.names):
@@ -62,7 +67,7 @@ def select_columns(
             f"{table.source}: names of columns must differ; {listed(twice)} occurs more than once. Rename the others."
         )
     if schema is None:
-        return _by_user(table, target, columns)
+        return _without(_by_user(table, target, columns), drop)
     if columns is not None:
         raise InvalidParameter(
             f"columns must not be given with a schema, which names them; got {columns!r}. Leave it out."
@@ -70,10 +75,26 @@ def select_columns(
     return _by_schema(table, target, schema)
 
 
+def _without(selection: ColumnSelection, drop: Sequence[Name] | None) -> ColumnSelection:
+    """Return the selection without the inputs that the user leaves out."""
+    if drop is None:
+        return selection
+    left_out = {selection.table.place(name, "drop") for name in drop}
+    inputs = tuple(j for j in selection.inputs if j not in left_out)
+    if not inputs or selection.target in left_out:
+        raise InvalidParameter(
+            f"drop must leave the target and at least one input; got {list(drop)!r}. Leave out fewer columns."
+        )
+    return replace(selection, inputs=inputs)
+
+
 def _by_user(table: TableColumns, target: Name | None, columns: Sequence[Name] | None) -> ColumnSelection:
     label = None if target is None else table.place(target, "target")
     if columns is None:
-        return ColumnSelection(table, tuple(j for j in range(len(table.names)) if j != label), label)
+        inputs = tuple(
+            j for j, name in enumerate(table.names) if j != label and not (table.named and name == INDEX_NAME)
+        )
+        return ColumnSelection(table, inputs, label)
     if isinstance(columns, str):
         raise InvalidParameter(f"columns must be a list of names; got {columns!r}. Use columns=[{columns!r}].")
     inputs = tuple(table.place(name, "columns") for name in columns)
@@ -116,10 +137,11 @@ def _mismatch(table: TableColumns, schema: Schema, missing: list[str]) -> str:
 
 
 def _number(name: Name, named: bool) -> int | None:
-    """Return the number of a column from its name; text is a number only if the file has no names."""
+    """Return the number of a column from its name; text is a number if the file has no names, or if it is negative."""
     if isinstance(name, int) and not isinstance(name, bool):
         return name
     try:
-        return None if named else int(name)
+        number = int(name)
     except ValueError:
         return None
+    return None if named and number >= 0 else number

@@ -15,7 +15,14 @@ from joker.data.sources.base import Batch, CheckedSource
 from joker.data.sources.column_selection import ColumnSelection, TableColumns, select_columns
 from joker.data.sources.dtypes import TEXT_DTYPE
 from joker.data.sources.read_options import ReadOptions
-from joker.data.sources.text_files import TextFormat, blocks, detect_format, read_head, reads_as_number
+from joker.data.sources.text_files import (
+    TextFormat,
+    blocks,
+    detect_format,
+    read_head,
+    reads_as_number,
+    single_spaces,
+)
 from joker.data.sources.validation import refuse_empty, refuse_text
 from joker.errors import InvalidData, InvalidFile
 
@@ -42,9 +49,9 @@ def open_csv(options: ReadOptions) -> CsvSource:
     options.without("inputs")
     need_pyarrow(options.name)
     head = read_head(options.path)
-    text_format = detect_format(options.path, head, options.header, options.delimiter)
+    text_format = detect_format(options.path, head, options.header, options.delimiter, options.decimal)
     table = TableColumns(options.name, text_format.names, text_format.named)
-    selection = select_columns(table, options.target, options.columns, options.schema)
+    selection = select_columns(table, options.target, options.columns, options.schema, options.drop)
     if not selection.inputs:
         refuse_empty(options.name, "the target is its only column")
     inferred = _kinds_at_head(head, text_format)
@@ -88,7 +95,12 @@ def _parse(block: bytes, text_format: TextFormat, kinds: Mapping[str, Any] | Non
         # With one thread, error messages contain the number of the row.
         csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=text_format.names),
         csv.ParseOptions(delimiter=text_format.delimiter, newlines_in_values=True, invalid_row_handler=handle_invalid),
-        csv.ConvertOptions(column_types=kinds, include_columns=list(kinds or ()), null_values=MISSING_VALUES),
+        csv.ConvertOptions(
+            column_types=kinds,
+            include_columns=list(kinds or ()),
+            null_values=MISSING_VALUES,
+            decimal_point=text_format.decimal,
+        ),
     )
 
 
@@ -108,7 +120,7 @@ def _kinds_at_head(head: bytes, text_format: TextFormat) -> Mapping[str, Any]:
     import pyarrow
 
     try:
-        table = _parse(head[text_format.offset :], text_format, skip=True)
+        table = _parse(single_spaces(head[text_format.offset :], text_format), text_format, skip=True)
     except pyarrow.ArrowInvalid:  # the same error is explained when the rows are read
         return dict.fromkeys(text_format.names, pyarrow.float64())
     return {name: _kind(column) for name, column in zip(table.column_names, table.columns, strict=True)}

@@ -76,7 +76,7 @@ def open_libsvm(options: ReadOptions) -> LibsvmSource:
         return LibsvmSource(options.name, options.schema, dtype, None, options.path, places, True, options.max_inputs)
     base, width, count = _extent(options)
     table = TableColumns(options.name, tuple(str(base + j) for j in range(width)))
-    selection = select_columns(table, None, options.columns, None)
+    selection = select_columns(table, None, options.columns, None, options.drop)
     schema = Schema.numbers(selection.names, LABEL)
     places = _places(np.array(selection.inputs, np.int64) + base)
     return LibsvmSource(options.name, schema, dtype, count, options.path, places, False, options.max_inputs)

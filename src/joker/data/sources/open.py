@@ -37,6 +37,8 @@ def open_source(
     inputs: str | None = None,
     dtype: Any = None,
     max_inputs: int = MAX_INPUTS,
+    decimal: str | None = None,
+    drop: Sequence[Name] | None = None,
 ) -> Source:
     """Open a table on disk, to be read in bounded memory.
 
@@ -60,7 +62,7 @@ def open_source(
     schema : Schema, optional
         The columns of the training data. Batches have exactly these columns, and the target if the file has it.
     delimiter : str, optional
-        The delimiter of delimited text. By default it is found: a tab, semicolon, bar or comma.
+        The delimiter of delimited text. By default it is found: a tab, semicolon, bar or comma, else spaces.
     inputs : str, optional
         The name of the array of inputs in .npz and HDF5 files; the names X, x and data are found without it.
     dtype : {"float32", "float64"}, optional
@@ -69,6 +71,11 @@ def open_source(
     max_inputs : int
         The largest number of columns that LIBSVM text may have; it also limits the length of a line. A wrong index
         would otherwise take all memory.
+    decimal : {".", ","}, optional
+        The character before the fraction of a number in delimited text. By default it is found: a comma if the
+        first row has a number such as 0,5 and the delimiter is not a comma.
+    drop : list of str or int, optional
+        Columns that are neither inputs nor the target.
 
     Returns
     -------
@@ -84,7 +91,9 @@ def open_source(
             f"a file of data must be a regular file or a folder, since it is read more than once; {place} is a pipe or "
             "a device. Copy the data to a file first."
         )
-    options = ReadOptions(place, target, columns, header, one_hot, schema, delimiter, inputs, kind, max_inputs)
+    options = ReadOptions(
+        place, target, columns, header, one_hot, schema, delimiter, inputs, kind, max_inputs, decimal, drop
+    )
     try:
         return _reader(place)(options)
     except PermissionError as error:

@@ -42,12 +42,12 @@ def _decoding(path: Path) -> AbstractContextManager[None]:
 
 def open_dataset(options: ReadOptions) -> DatasetSource:
     """Open a Parquet or Arrow file, or a folder of such files."""
-    options.without("header", "delimiter", "inputs")
+    options.without("header", "delimiter", "inputs", "decimal")
     need_pyarrow(options.name)
     files = _files(options.path)
     kinds, count = _heads(files)
     table = TableColumns(options.name, tuple(kinds))
-    selection = select_columns(table, options.target, options.columns, options.schema)
+    selection = select_columns(table, options.target, options.columns, options.schema, options.drop)
     if not count or not selection.inputs:
         refuse_empty(options.name, f"it has {count} rows and {len(selection.inputs)} inputs")
     types = {name: kinds[name] for name in selection.names}

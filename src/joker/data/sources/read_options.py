@@ -30,6 +30,8 @@ class ReadOptions:
     inputs: str | None = None
     dtype: np.dtype[Any] | None = None
     max_inputs: int = MAX_INPUTS
+    decimal: str | None = None
+    drop: Sequence[Name] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.max_inputs, int) or isinstance(self.max_inputs, bool) or self.max_inputs < 1:

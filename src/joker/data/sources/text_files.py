@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from joker.data.schema import unnamed
+from joker.data.sources.column_selection import INDEX_NAME
 from joker.data.sources.validation import refuse_empty
 from joker.errors import InvalidFile, InvalidParameter
 
@@ -27,6 +28,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf(?:inity)?)", re.IGNORECASE)
 DELIMITERS = ("\t", ";", "|", ",")  # in this order: the first that splits the lines into equally many fields
+SPACE = " "  # as a delimiter it stands for any number of spaces and tabs
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 def open_text(path: Path) -> IO[bytes]:
@@ -69,10 +72,15 @@ class TextFormat:
     delimiter: str
     offset: int  # bytes before the first row
     newline: bytes  # the end of a line
+    decimal: str = "."  # the character before the fraction of a number
 
 
-def detect_format(path: Path, head: bytes, header: bool | str, delimiter: str | None) -> TextFormat:
-    """Return the format of a text file; delimiter and header are found in its first lines unless they are given."""
+def detect_format(
+    path: Path, head: bytes, header: bool | str, delimiter: str | None, decimal: str | None = None
+) -> TextFormat:
+    """Return the format of a text file; what is not given is found in its first lines."""
+    if decimal not in (None, ".", ","):
+        raise InvalidParameter(f"decimal must be '.' or ','; got {decimal!r}. Use ',' for numbers such as 0,5.")
     if header not in (True, False, "auto"):
         raise InvalidParameter(f"header must be True, False or 'auto'; got {header!r}. Use 'auto'.")
     text = _decode(path, head)
@@ -80,13 +88,27 @@ def detect_format(path: Path, head: bytes, header: bool | str, delimiter: str | 
     records = _records(path, text, delimiter)
     first, lines = records[0]
     second = records[1][0] if len(records) > 1 else []
-    named = _is_header(first, second) if header == "auto" else bool(header)
+    decimal = decimal or ("," if delimiter != "," and any(map(DECIMAL_COMMA.fullmatch, second)) else ".")
+    points = [field.replace(",", ".") if decimal == "," else field for field in second]
+    named = _is_header(first, points) if header == "auto" else bool(header)
     if named and not second:
         refuse_empty(str(path), "the file has a header and no rows")
-    names = tuple(name.strip() or f"x{j}" for j, name in enumerate(first)) if named else unnamed(len(first))
+    names = tuple(name.strip() or _unnamed(j) for j, name in enumerate(first)) if named else unnamed(len(first))
     before = list(StringIO(text, newline=""))[:lines] if named else []
     offset = len(head) - len(head.removeprefix(BYTE_ORDER_MARK)) + len("".join(before).encode())
-    return TextFormat(names, named, delimiter, offset, b"\n" if b"\n" in head else b"\r")
+    return TextFormat(names, named, delimiter, offset, b"\n" if b"\n" in head else b"\r", decimal)
+
+
+def _unnamed(place: int) -> str:
+    return f"x{place}" if place else INDEX_NAME
+
+
+def single_spaces(block: bytes, text_format: TextFormat) -> bytes:
+    """Return rows with one space between fields, where spaces are the delimiter; else the rows themselves."""
+    if text_format.delimiter != SPACE:
+        return block
+    lines = (b" ".join(line.split()) for line in block.split(text_format.newline))
+    return text_format.newline.join(lines)
 
 
 def blocks(path: Path, text_format: TextFormat) -> Iterator[bytes]:
@@ -98,7 +120,7 @@ def blocks(path: Path, text_format: TextFormat) -> Iterator[bytes]:
             rest += fresh
             end = _last_row(rest, text_format.newline)
             if rest[:end].strip():
-                yield rest[:end]
+                yield single_spaces(rest[:end], text_format)
             rest = rest[end:]
             if len(rest) > MAX_ROW_BYTES:
                 raise InvalidFile(
@@ -106,7 +128,7 @@ def blocks(path: Path, text_format: TextFormat) -> Iterator[bytes]:
                     "never closed. Check the file."
                 )
         if rest.strip():
-            yield rest
+            yield single_spaces(rest, text_format)
 
 
 def _last_row(text: bytes, newline: bytes) -> int:
@@ -134,13 +156,14 @@ def _delimiter(path: Path, text: str) -> str:
         widths = {len(fields) for fields, _ in _records(path, text, delimiter)}
         if len(widths) == 1 and widths != {1}:
             return delimiter
-    return ","
+    widths = {len(line.split()) for line in text.splitlines()[:2]}
+    return SPACE if len(widths) == 1 and widths != {1} and '"' not in text[:1_000] else ","
 
 
 def _records(path: Path, text: str, delimiter: str) -> list[tuple[list[str], int]]:
     """Return the first two records that are not blank, each with the number of lines up to its end."""
     try:
-        reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+        reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=delimiter == SPACE)
         return list(islice(((fields, reader.line_num) for fields in reader if fields), 2))
     except (csv.Error, TypeError) as error:
         raise InvalidFile(

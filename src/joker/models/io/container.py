@@ -47,7 +47,7 @@ def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tens
         Tensors by name, on any device.
     version : int
         The lowest version of the format that can represent the model: 2 has a bandwidth of each input, 3 a scale
-        of the targets.
+        of the targets or a table.
     """
     text = json.dumps({"format": FORMAT, "version": version, "sha256": NO_CHECKSUM, **document}, allow_nan=False)
     if len(text) > MAX_HEADER_BYTES // 2:  # in the header the quotes of the text are escaped

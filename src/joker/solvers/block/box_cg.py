@@ -35,6 +35,7 @@ from torch import Tensor
 from joker.ops.block_constants import BOX_TOLERANCE, PROPORTION, SHORT_STEP
 from joker.solvers.block.admm import ADMM_STEPS, Admm
 from joker.solvers.block.box import Box, Face, Minimum, row_dot
+from joker.solvers.block.box_cg_column import minimise_columns
 from joker.solvers.block.model import BlockProblem, Model, Strategy, TrialStep
 
 # Matrix-vector products of each column before ADMM, whose inverse costs as much as many products. All columns share
@@ -69,6 +70,8 @@ class BoxCg(Strategy):
     def _minimise(self, model: Model) -> Minimum:
         h, g, a, box, tolerance = model.h, model.g, model.a, model.region, model.tolerance
         limit, patience = self.problem.max_products, self.problem.patience
+        if not a.is_cuda:
+            return minimise_columns(self.problem.K, h, g, a, box, tolerance, limit, patience)
         few = _products_before_admm(len(a), a.shape[1], kinked=box.kink != 0)
         if limit <= few + ADMM_STEPS:
             return box_conjugate_gradients(self.problem.K, h, g, a, box, tolerance, limit, patience)

@@ -16,10 +16,13 @@ from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.ops import block_constants as constants
 from joker.ops import block_solve
+from joker.runtime.threads import one_thread
 from joker.solvers.block.box_cg import REFERENCE_ROWS
 from joker.solvers.block.model import BlockProblem, Model, dot64
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.block.strategies import choose
+
+MOST_ROWS_OF_ONE_THREAD = 1_024  # a product with a larger kernel matrix is shared by all threads of a CPU
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,13 @@ class BlockSolver:
             y, c = y.expand_as(a), torch.as_tensor(loss.unscaled[1]).to(K).expand_as(a)
             limits = (self.tol, self.max_products, self.max_models, patience)
             return BlockResult(*block_solve.solve(K, f, a, y, c, dual, *limits))
-        region = _TrustRegion(BlockProblem(K, f, a, y.expand_as(a), loss, self.max_products, patience), self.tol)
-        for _ in range(self.max_models):
-            if bool(region.done.all()):
-                break
-            region.advance()
-        return region.result()
+        with one_thread(not K.is_cuda and len(K) <= MOST_ROWS_OF_ONE_THREAD):
+            region = _TrustRegion(BlockProblem(K, f, a, y.expand_as(a), loss, self.max_products, patience), self.tol)
+            for _ in range(self.max_models):
+                if bool(region.done.all()):
+                    break
+                region.advance()
+            return region.result()
 
 
 class _TrustRegion:

@@ -1,0 +1,357 @@
+"""Results files as tables in Markdown: one function for each file; no number is written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+from typing import Any
+
+from cells import memory, seconds, settings, table
+
+Results = dict[str, Any]
+TO_REACH = "0.001"  # the relative distance to the optimum at which block solvers are compared
+EPOCHS = (1, 3, 5)
+
+
+def peers(results: Results) -> Iterator[str]:
+    """The results of each set, and the verdict."""
+    for name, entry in results["sets"].items():
+        metric = entry["metric"]
+        yield f"### {name} ({metric})"
+        rows = [_peer(peer, metric, found) for peer, found in entry["peers"].items()]
+        head = ("peer", "kernel method", metric, "rows", "fit", "predict", "memory", "settings", "")
+        yield table(head, rows)
+        if judged := results["summary"].get(name):
+            yield _verdict(metric, judged)
+    used = (
+        found["version"]
+        for entry in results["sets"].values()
+        for found in entry["peers"].values()
+        if found.get("curve")
+    )
+    yield f"Versions: {', '.join(dict.fromkeys(used))}. The time limit of a fit was {results['limit_seconds']:g} s."
+
+
+def _peer(name: str, metric: str, found: Results) -> list[object]:
+    note = ""
+    if "did_not_finish_in_seconds" in found:
+        note = f"did not finish in {found['did_not_finish_in_seconds']:g} s" + (
+            " with more rows" if found.get("curve") else ""
+        )
+    elif "not_installed" in found:
+        note = "not installed"
+    elif "failed" in found:
+        note = f"failed: {found['failed']}"
+    elif found.get("most_rows") and found.get("rows") == found["most_rows"]:
+        note = "too much time or memory with more rows"
+    kind = "yes" if found["kernel"] else "no"
+    if not found.get("curve"):
+        return [name, kind, None, None, None, None, None, None, note]
+    parameters = {key: value for key, value in found.get("parameters", {}).items() if key != "search"}
+    return [
+        name,
+        kind,
+        f"{found['scores'][metric]:.4f}",
+        f"{found['rows']:,}",
+        seconds(found["fit_seconds"]),
+        seconds(found["predict_seconds"]),
+        memory(found["peak_growth_bytes"]),
+        settings({**parameters, **found.get("chosen", {})}),
+        note,
+    ]
+
+
+def _verdict(metric: str, judged: Results) -> str:
+    race = ", ".join(f"{peer} {seconds(value)}" for peer, value in judged["seconds_to_second_best"].items())
+    ahead = ", ".join(judged["ahead_of_joker"]) or "none"
+    return (
+        f"Best kernel method: **{judged['best_kernel_method']}** ({judged['best_score']:.4f}). Seconds to reach the "
+        f"{judged['second_best_score']:.4f} of {judged['second_best_kernel_method']}: {race}. "
+        f"Programs with a better {metric} than joker: {ahead}."
+    )
+
+
+def cpu_peers(results: Results) -> Iterator[str]:
+    """One table for the three sets."""
+    rows = []
+    for name, contenders in results["sets"].items():
+        for contender, found in contenders.items():
+            if "score" not in found:
+                rows.append([name, contender, "did not finish" if "did_not_finish_in_seconds" in found else "failed"])
+                rows[-1] += [None] * 4
+                continue
+            score = f"{found['metric']} {found['score']:.4f}"
+            grown = memory(found["peak_growth_bytes"])
+            times = [seconds(found["fit_seconds"]), seconds(found["predict_seconds"])]
+            rows.append([name, contender, score, *times, grown, settings(found["parameters"])])
+    yield table(("set", "model", "score", "fit", "predict", "memory", "settings"), rows)
+
+
+def higgs_gap(results: Results) -> Iterator[str]:
+    """Variants, ordered by AUC."""
+    found = sorted(results["variants"].items(), key=lambda item: -item[1]["auc"])
+    rows = [
+        [
+            name,
+            f"{v['auc']:.4f}",
+            v["share_of_the_gap"],
+            seconds(v["seconds"]),
+            v.get("inputs"),
+            v.get("bandwidth"),
+            v.get("lam"),
+        ]
+        for name, v in found
+    ]
+    yield table(("inputs and model", "AUC", "share of the gap", "time", "inputs", "σ", "λ"), rows)
+    yield f"{results['train']:,} training rows, {results['test']:,} test rows. Best kernel: {results['best_kernel']}."
+
+
+def paper_gpu(results: Results) -> Iterator[str]:
+    """Runs with the paper's settings, and the values of the paper."""
+    rows = []
+    for case in results["runs"].values():
+        theirs, published = case["paper"], "" if case["generated"] else settings(case["paper"]["scores"])
+        took = seconds(case["seconds_of_all_steps"]) + (" (estimate)" if case["estimate"] else "")
+        rows.append(
+            [
+                f"{case['data']}, {case['model']}, {case['protocol']}",
+                f"{case['rows']:,}",
+                f"{case['steps']:,}",
+                settings(case["scores"]) + (" (generated rows)" if case["generated"] else ""),
+                took,
+                memory(case["peak_bytes"]),
+                published,
+                seconds(theirs["seconds"]),
+                memory(theirs["peak_bytes"]),
+                "yes" if case["reached"] else "no",
+            ]
+        )
+    paper = ("paper: scores", "paper: time", "paper: memory")
+    yield table(
+        ("set, model, protocol", "rows", "steps", "scores", "time", "memory", *paper, "within its limits"), rows
+    )
+
+
+def gpu_real(results: Results) -> Iterator[str]:
+    """Whole fits on a GPU."""
+    rows = [
+        [
+            name,
+            f"{found['metric']} {found['score']:.5f}",
+            found["score_to_reach"],
+            seconds(found["fit_seconds"]),
+            seconds(found["seconds_allowed"]),
+            memory(found["peak_bytes"]),
+            settings(found["settings"]),
+            "yes" if found["reached"] else "no",
+        ]
+        for name, found in results["cases"].items()
+    ]
+    yield table(("problem", "score", "target", "fit", "time limit", "memory", "settings", "reached"), rows)
+
+
+def step(results: Results) -> Iterator[str]:
+    """Single steps on a GPU."""
+    rows = [
+        [
+            case_name(name),
+            found["ms"],
+            found["limit_ms"],
+            found.get("of_floor"),
+            memory(found["peak_bytes"]),
+            found.get("synchronisations"),
+        ]
+        for name, found in results["cases"].items()
+    ]
+    yield table(("step", "ms", "limit in ms", "ratio to the floor", "memory", "synchronisations"), rows)
+
+
+def case_name(name: str) -> str:
+    """The name of a case of the step benchmark; results of earlier runs have other words for GPU and host memory."""
+    return name.replace("on the card", "on the GPU").replace("on the host", "in host memory")
+
+
+def tuning(results: Results) -> Iterator[str]:
+    """Ways of choosing a bandwidth."""
+    runs = results["runs"]
+    rows = [
+        [
+            run["data"],
+            way["way"],
+            f"{run['metric']} {way[run['metric']]:.4f}",
+            f"{way['kernel']}, σ {way['bandwidth']:g}, λ {way['lam']:g}",
+            seconds(way["seconds"]),
+            seconds(way["cpu_seconds"]),
+        ]
+        for run in (runs.values() if isinstance(runs, dict) else runs)
+        for way in run["ways"]
+    ]
+    yield table(("set", "way", "test", "chosen", "seconds", "CPU seconds"), rows)
+
+
+def out_of_core(results: Results) -> Iterator[str]:
+    """Rows from a disk against rows in memory."""
+    problem = results["problem"]
+    rows = [
+        [
+            name,
+            seconds(results[name]["seconds"]),
+            memory(results[name]["growth_bytes"]),
+            f"{results[name]['accuracy']:.4f}" if "accuracy" in results[name] else None,
+        ]
+        for name in ("convert", "disk", "memory")
+    ]
+    yield table(("step", "seconds", "growth of memory", "accuracy"), rows)
+    yield (
+        f"{problem['rows']:,} × {problem['inputs']} generated rows, m = {problem['features']:,}, budget "
+        f"{problem['memory']}: {'within' if results['inside_budget'] else 'above'} the budget; from the disk it takes "
+        f"{results['ratio']:.2f} times as long as from memory."
+    )
+
+
+def standardize(results: Results) -> Iterator[str]:
+    """z-scores of inputs, on, off and chosen."""
+    rows = [
+        [name, f"{found['off']:.4f}", f"{found['on']:.4f}", "on" if found["auto"] else "off"]
+        for name, found in results["sets"].items()
+    ]
+    means = results["summary"]
+    rows.append(["mean", f"{means['mean_off']:.4f}", f"{means['mean_on']:.4f}", f"{means['mean_auto']:.4f}"])
+    yield table(("set", "off", "on", '"auto" takes'), rows)
+
+
+def path(results: Results) -> Iterator[str]:
+    """Fifteen λ against one."""
+    rows = [
+        [
+            device,
+            loss,
+            f"{1e3 * f['seconds_path']:.2f}",
+            f"{1e3 * f['seconds_one']:.2f}",
+            f["ratio"],
+            f["ratio_to_dearest"],
+            f["rows"],
+        ]
+        for device, entry in results.items()
+        for loss, f in entry["losses"].items()
+    ]
+    yield table(("device", "loss", "ms, 15 λ", "ms, one λ", "ratio", "ratio to the slowest λ", "rows"), rows)
+
+
+def averaging(results: Results) -> Iterator[str]:
+    """The averaged iterate against the last one."""
+    rows = []
+    for run in results["runs"]:
+        first, last = run["epochs"][0], run["epochs"][-1]
+        scores = [f"{entry[which][run['metric']]:.4f}" for entry in (first, last) for which in ("last", "average")]
+        momentum = "on" if run["momentum"] else "off"
+        rows.append([run["data"], run["loss"], momentum, run["metric"], *scores, seconds(run["seconds"])])
+    end = results["plan"]["epochs"]
+    head = ("set", "loss", "momentum", "metric", "1 epoch: last", "average", f"{end} epochs: last", "average", "time")
+    yield table(head, rows)
+
+
+def block_solver(results: Results) -> Iterator[str]:
+    """Matrix-vector products of a block solve, compared with the corrected published algorithm."""
+    kinds = dict.fromkeys(case["kernel"] for case in results["cases"])
+    losses = dict.fromkeys(case["loss"] for case in results["cases"])
+    rows = []
+    for loss in losses:
+        cases = [case for case in results["cases"] if case["loss"] == loss]
+        ours, theirs = ([case[who]["reached"].get(TO_REACH) for case in cases] for who in ("joker", "twin"))
+        rows.append([loss, _middle(ours), _middle(theirs), f"{fewer(cases)} of {len(cases)}"])
+    what = f"Matrix-vector products to a relative distance of {TO_REACH}"
+    yield f"{what}, medians over {', '.join(kinds)} kernels and values of c:"
+    yield table(("loss", "joker", "published, corrected", "joker needs fewer in"), rows)
+
+
+def fewer(cases: Sequence[Results]) -> int:
+    """Return the number of cases in which joker needs fewer products, or only joker converges."""
+    pairs = [(case["joker"]["reached"].get(TO_REACH), case["twin"]["reached"].get(TO_REACH)) for case in cases]
+    return sum(ours is not None and (theirs is None or ours < theirs) for ours, theirs in pairs)
+
+
+def _middle(found: Sequence[float | None]) -> str:
+    values = [value for value in found if value is not None]
+    missed = f" ({len(found) - len(values)} not reached)" if len(values) < len(found) else ""
+    return (f"{median(values):g}" if values else "") + missed
+
+
+def ablations(results: Results) -> Iterator[str]:
+    """Each choice on each set, and the verdicts."""
+    for device, entry in results.items():
+        plan = entry["plan"]
+        yield f"### On {device}: {plan['rows']:,} rows, m = {plan['features']:,}"
+        yield from [entry["note"]] if "note" in entry else []
+        rows = [
+            [axis, found["verdict"]["default"], found["verdict"]["verdict"]] for axis, found in entry["axes"].items()
+        ]
+        yield table(("choice", "default", "verdict"), rows)
+        bases = [base["data"] for base in entry["bases"]]
+        rows = [
+            _choice(axis, name, curves, found["verdict"], bases)
+            for axis, found in entry["axes"].items()
+            for name, curves in found["choices"].items()
+        ]
+        yield f"Errors on the test rows after {', '.join(map(str, EPOCHS))} epochs:"
+        yield table(("choice", "value", *bases, "total time", "error ratio at equal time"), rows)
+
+
+def _choice(axis: str, name: str, curves: Results, verdict: Results, bases: Sequence[str]) -> list[object]:
+    cells = [
+        " / ".join(f"{curves[data][e - 1]['error']:.4f}" for e in EPOCHS if e <= len(curves[data])) for data in bases
+    ]
+    spent = seconds(sum(curve[-1]["seconds"] for curve in curves.values()))
+    default = name == verdict["default"]
+    return [axis, name, *cells, spent, "the default" if default else verdict["error_ratio_at_equal_time"][name]]
+
+
+def scaling(results: Results) -> Iterator[str]:
+    """Slopes of each axis on each device."""
+    rows = []
+    for device, entry in results.items():
+        for name, axis in entry["axes"].items():
+            first, last = axis["points"][0], axis["points"][-1]
+            span = f"{first[name]:,} to {last[name]:,}"
+            slopes = [axis["time_slope"], axis["memory_slope"]]
+            rows.append(
+                [device, f"{name}: {axis['what']}", span, *slopes, seconds(last["seconds"]), memory(last["peak_bytes"])]
+            )
+    yield table(
+        ("device", "axis", "range", "slope of time", "slope of memory", "time, largest", "memory, largest"), rows
+    )
+
+
+def figures(results: Results) -> Iterator[str]:
+    """The last points of the plots."""
+    rows = [
+        [name, model, found["metric"], f"{points[-1][1]:.4f}", seconds(points[-1][0])]
+        for name, found in results["problems"].items()
+        for model, points in found["times"].items()
+    ]
+    yield table(("set", "model", "metric", "test", "time"), rows)
+
+
+def demo(results: Results) -> Iterator[str]:
+    """The two problems of the demo."""
+    rows = [
+        [
+            m["problem"],
+            m["model"],
+            f"{m['rows']:,}",
+            f"{m['metric']} {m['score']:.4f}",
+            seconds(m["seconds"]),
+            memory(m["peak_bytes"]),
+        ]
+        for m in results["models"]
+    ]
+    yield table(("problem", "model", "rows", "score", "fit", "memory"), rows)
+
+
+TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
+    found.__name__: found
+    for found in (
+        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, tuning, standardize, out_of_core, path, averaging,
+        block_solver, ablations, scaling, figures, demo,
+    )
+}  # fmt: skip

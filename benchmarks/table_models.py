@@ -1,0 +1,236 @@
+"""The models that `tables.py` compares, each with the preparation of a table that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+SEED = 0
+Model = Any  # fit, predict and, for classes, predict_proba
+
+
+def _numbers(frame: Any) -> list[str]:
+    return [name for name in frame if frame[name].dtype.kind in "iufb"]
+
+
+def _words(frame: Any) -> list[str]:
+    numbers = set(_numbers(frame))
+    return [name for name in frame if name not in numbers]
+
+
+class Prepared:
+    """A model with a function that prepares its frame."""
+
+    def __init__(self, model: Model, prepare: Callable[[Any, Any], Any], **fit: Any) -> None:
+        self.model, self.prepare, self.fit_options = model, prepare, fit
+
+    def fit(self, frame: Any, y: Any) -> None:
+        self.frame = frame
+        self.model.fit(self.prepare(frame, frame), y, **self.fit_options)
+
+    def predict(self, frame: Any) -> Any:
+        return np.asarray(self.model.predict(self.prepare(self.frame, frame))).ravel()
+
+    def predict_proba(self, frame: Any) -> Any:
+        return np.asarray(self.model.predict_proba(self.prepare(self.frame, frame)))
+
+    @property
+    def classes_(self) -> Any:
+        return self.model.classes_
+
+
+def categories(train: Any, frame: Any) -> Any:
+    """Words as pandas categories; a level that the training rows lack is missing."""
+    import pandas as pd
+
+    frame = frame.copy()
+    for name in _words(train):
+        levels = sorted(train[name].dropna().astype(str).unique())
+        frame[name] = pd.Categorical(frame[name].astype(str).where(frame[name].notna()), categories=levels)
+    return frame
+
+
+def few_categories(train: Any, frame: Any) -> Any:
+    """The same with the 254 most frequent levels of each column, the most that scikit-learn's boosting takes."""
+    import pandas as pd
+
+    frame = frame.copy()
+    for name in _words(train):
+        levels = sorted(train[name].dropna().astype(str).value_counts().index[:254])
+        frame[name] = pd.Categorical(frame[name].astype(str).where(frame[name].notna()), categories=levels)
+    return frame
+
+
+def codes(train: Any, frame: Any) -> Any:
+    """Words as the numbers of their levels, −1 where missing."""
+    frame = categories(train, frame)
+    for name in _words(train):
+        frame[name] = frame[name].cat.codes.astype(float)
+    return frame.astype(float)
+
+
+def filled_codes(train: Any, frame: Any) -> Any:
+    """Codes, with the median of the training rows in place of missing numbers."""
+    whole = codes(train, train)
+    return codes(train, frame).fillna(whole.median()).fillna(0.0)
+
+
+def words(train: Any, frame: Any) -> Any:
+    """Words as text, with a word for missing values."""
+    frame = frame.copy()
+    for name in _words(train):
+        frame[name] = frame[name].astype(str).where(frame[name].notna(), "missing")
+    return frame
+
+
+def by_hand(train: Any, frame: Any) -> Any:
+    """The usual encoding of a kernel method: one-hot, mean imputation and z-scores, by scikit-learn."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    def made() -> Any:
+        one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=60, sparse_output=False)
+        numbers = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+        both = make_column_transformer((numbers, _numbers(train)), (one_hot, _words(train)))
+        return both.fit(words(train, train))
+
+    key = id(train)
+    if key not in _ENCODERS:
+        _ENCODERS.clear()
+        _ENCODERS[key] = made()
+    return _ENCODERS[key].transform(words(train, frame)).astype(np.float32)
+
+
+_ENCODERS: dict[int, Any] = {}
+
+
+def boosting(task: str, limit: float) -> Model:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if task == "classification" else HistGradientBoostingRegressor
+    return Prepared(kind(random_state=SEED, categorical_features="from_dtype"), few_categories)
+
+
+def forest(task: str, limit: float) -> Model:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    kind = RandomForestClassifier if task == "classification" else RandomForestRegressor
+    return Prepared(kind(random_state=SEED), filled_codes)
+
+
+def lightgbm(task: str, limit: float) -> Model:
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    kind = LGBMClassifier if task == "classification" else LGBMRegressor
+    return Prepared(kind(random_state=SEED, verbose=-1, n_jobs=1), categories)
+
+
+def catboost(task: str, limit: float) -> Model:
+    return _catboost(task, codes)
+
+
+def catboost_categories(task: str, limit: float) -> Model:
+    return _catboost(task, words)
+
+
+def _catboost(task: str, prepare: Callable[[Any, Any], Any]) -> Model:
+    from catboost import CatBoostClassifier, CatBoostRegressor
+
+    class Own(Prepared):
+        def fit(self, frame: Any, y: Any) -> None:
+            self.fit_options = {"cat_features": _words(frame) if prepare is words else []}
+            super().fit(frame, y)
+
+    kind = CatBoostClassifier if task == "classification" else CatBoostRegressor
+    return Own(kind(random_seed=SEED, verbose=False, allow_writing_files=False, thread_count=1), prepare)
+
+
+def tuned(task: str, limit: float) -> Model:
+    """`joker.tune` on the encoding made by hand; regression targets are scaled."""
+    import joker
+
+    class Tune:
+        def fit(self, x: Any, y: Any) -> None:
+            y = np.asarray(y)
+            self.mean, self.scale = (y.mean(), y.std()) if task == "regression" else (0.0, 1.0)
+            targets = (y - self.mean) / self.scale if task == "regression" else y
+            self.inner = joker.tune(x, targets, task=task, random_state=SEED, max_time=limit / 2).estimator
+            self.classes_ = getattr(self.inner, "classes_", None)
+
+        def predict(self, x: Any) -> Any:
+            found = self.inner.predict(x)
+            return found * self.scale + self.mean if task == "regression" else found
+
+        def predict_proba(self, x: Any) -> Any:
+            f = np.asarray(self.inner.decision_function(x))
+            f = np.stack([-f, f], axis=1) if f.ndim == 1 else f
+            p = np.exp(f - f.max(axis=1, keepdims=True))
+            return p / p.sum(axis=1, keepdims=True)
+
+    return Prepared(Tune(), by_hand)
+
+
+def svm(task: str, limit: float) -> Model:
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.svm import SVC, SVR
+
+    model = SVC(probability=False) if task == "classification" else SVR()
+    grid = {"C": [0.1, 1, 10, 100], "gamma": ["scale", 0.01, 0.1]}
+    return Prepared(GridSearchCV(model, grid, cv=3), by_hand)
+
+
+def xrfm(task: str, limit: float) -> Model:
+    """xRFM with its own rounds of feature learning; a fifth of the rows chooses the round."""
+    import torch
+    from xrfm import xRFM
+
+    class Own:
+        def fit(self, x: Any, y: Any) -> None:
+            self.classes_, y = np.unique(y, return_inverse=True) if task == "classification" else (None, np.asarray(y))
+            rows = np.random.default_rng(SEED).permutation(len(x))
+            cut = len(x) // 5
+            tensors = []
+            for part in (rows[cut:], rows[:cut]):
+                target = torch.from_numpy(np.asarray(y)[part]).float()
+                if task == "classification":
+                    target = torch.nn.functional.one_hot(target.long(), len(self.classes_)).float()
+                tensors += [torch.from_numpy(x[part]).float(), target if target.ndim > 1 else target[:, None]]
+            metric = "accuracy" if task == "classification" else "mse"
+            self.inner = xRFM(device=torch.device("cpu"), tuning_metric=metric, time_limit_s=0.8 * limit)
+            self.inner.fit(*tensors)
+
+        def predict(self, x: Any) -> Any:
+            if task == "classification":
+                return self.classes_[self.predict_proba(x).argmax(axis=1)]
+            return np.asarray(self.inner.predict(torch.from_numpy(x).float())).ravel()
+
+        def predict_proba(self, x: Any) -> Any:
+            return np.asarray(self.inner.predict_proba(torch.from_numpy(x).float()))
+
+    return Prepared(Own(), by_hand)
+
+
+def joker_table(task: str, limit: float) -> Model:
+    """`JokerClassifier` or `JokerRegressor` on the frame as it is."""
+    import joker
+
+    kind = joker.JokerClassifier if task == "classification" else joker.JokerRegressor
+    return kind(random_state=SEED, max_time=limit)
+
+
+MODELS: dict[str, Callable[[str, float], Model]] = {
+    "joker": joker_table,
+    "joker.tune": tuned,
+    "HistGradientBoosting": boosting,
+    "RandomForest": forest,
+    "LightGBM": lightgbm,
+    "CatBoost": catboost,
+    "CatBoost, categories": catboost_categories,
+    "xRFM": xrfm,
+    "SVM": svm,
+}
+TREES = ("HistGradientBoosting", "RandomForest", "LightGBM", "CatBoost", "CatBoost, categories")

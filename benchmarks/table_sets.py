@@ -1,0 +1,87 @@
+"""Real tables as they came, with words, categories and missing values, and plain numeric sets; each split at random."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import common
+import numpy as np
+
+TEST_SHARE = 0.2
+COVTYPE_ROWS = 62_500  # of covtype, so that 50,000 rows are left to train on
+TABLES = (
+    "diamonds",
+    "txhousing",
+    "wine",
+    "check_times",
+    "CPS1988",
+    "credit_data",
+    "mlc_churn",
+    "hpc_data",
+    "DNA",
+    "cells",
+    "Satellite",
+    "income",
+)
+NUMERIC = ("covtype-50k", "kin40k", "protein", "a9a", "higgs33k")
+SETS = (*TABLES, *NUMERIC)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Training and test rows of one random split."""
+
+    frame: Any  # a pandas frame
+    y: Any  # a pandas series
+    test_frame: Any
+    test_y: Any
+    task: str  # "classification" or "regression"
+
+
+def part(name: str, seed: int) -> Part:
+    """Split a set at random, by a seed."""
+    frame, y, task = load(name)
+    rows = np.random.default_rng(seed).permutation(len(frame))
+    cut = round(TEST_SHARE * len(rows))
+    test, train = rows[:cut], rows[cut:]
+    frames = (frame.iloc[rows].reset_index(drop=True) for rows in (train, test))
+    targets = (y.iloc[rows].reset_index(drop=True) for rows in (train, test))
+    (x, x_test), (y_train, y_test) = frames, targets
+    return Part(x, y_train, x_test, y_test, task)
+
+
+@cache
+def load(name: str) -> tuple[Any, Any, str]:
+    """Return the frame, the targets and the task of a set."""
+    folder = common.data_folder()
+    if folder is None:
+        raise SystemExit(f"{common.DATA_VARIABLE} must name the folder of the data sets; it is not set.")
+    sys.path.insert(0, str(folder))
+    from load import load_table
+
+    if name not in TABLES:
+        return _numeric(name)
+    frame, y, task = load_table(name)
+    if task == "classification":
+        y = y.astype(str)
+    return frame, y, task
+
+
+def _numeric(name: str) -> tuple[Any, Any, str]:
+    import pandas as pd
+    from load import load as load_arrays
+
+    if name == "a9a":
+        both = [load_arrays(name, split) for split in ("train", "test")]
+        x, y = (np.concatenate(parts) for parts in zip(*both, strict=True))
+    else:
+        x, y = load_arrays(name.removesuffix("-50k"))
+    if name == "covtype-50k":
+        rows = np.random.default_rng(0).permutation(len(x))[:COVTYPE_ROWS]
+        x, y = x[rows], y[rows] == common.COVTYPE_POSITIVE
+    task = "regression" if name in ("kin40k", "protein") else "classification"
+    frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(x.shape[1])])
+    return frame, pd.Series(y if task == "regression" else np.asarray(y).astype(int).astype(str)), task

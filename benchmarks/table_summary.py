@@ -1,0 +1,110 @@
+"""Mean ranks, wins and paired differences of the models of `tables.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import table_models
+
+JOKER = "joker"
+PRIMARY = ("accuracy", "r2")  # larger is better
+BOOTSTRAP, SEED = 10_000, 0
+MIN_NOISE = 0.001  # of accuracy or R²: smaller differences are noise on every set
+Scores = dict[str, dict[str, dict[int, float]]]  # of a set, a model and a split
+
+
+def scores(results: dict[str, Any]) -> Scores:
+    """Return accuracy or R² of each finished fit."""
+    found: Scores = {}
+    for name, models in results["sets"].items():
+        for model, splits in models.items():
+            for seed, entry in splits.items():
+                values = [entry["scores"][metric] for metric in PRIMARY if metric in entry.get("scores", {})]
+                if values:
+                    found.setdefault(name, {}).setdefault(model, {})[int(seed)] = values[0]
+    return found
+
+
+def compared(found: Scores) -> dict[str, Any]:
+    """Return the mean rank of each model, and joker against the best tree model of each set.
+
+    Only splits that joker has finished are used. A model without a result on a split has the last rank there.
+    """
+    models = sorted({model for by_model in found.values() for model in by_model})
+    ranks: dict[str, list[float]] = {model: [] for model in models}
+    sets: dict[str, Any] = {}
+    for name, by_model in found.items():
+        for seed in by_model.get(JOKER, {}):
+            values = np.array([by_model.get(model, {}).get(seed, -np.inf) for model in models])
+            for model, value in zip(models, values, strict=True):
+                ranks[model].append(
+                    1 + np.sum(values > value + 1e-12) + (np.sum(np.abs(values - value) <= 1e-12) - 1) / 2
+                )
+        if (against := _against_trees(by_model)) is not None:
+            sets[name] = against
+    mean = {model: float(np.mean(values)) for model, values in ranks.items() if values}
+    return {
+        "mean_rank": dict(sorted(mean.items(), key=lambda item: item[1])),
+        "sets": sets,
+        "at_least_as_good_as_the_best_tree": sum(entry["at_least_as_good"] for entry in sets.values()),
+        "number_of_sets": len(sets),
+    }
+
+
+def _against_trees(by_model: dict[str, dict[int, float]]) -> dict[str, Any] | None:
+    """Compare joker with the tree model of the best mean score.
+
+    The noise is twice the standard error of the difference, at least MIN_NOISE.
+    """
+    ours = by_model.get(JOKER, {})
+    trees = {
+        model: by_model[model]
+        for model in table_models.TREES
+        if model in by_model and set(ours) <= set(by_model[model])
+    }
+    if not ours or not trees:
+        return None
+    best = max(trees, key=lambda model: float(np.mean([trees[model][seed] for seed in ours])))
+    differences = np.array([ours[seed] - trees[best][seed] for seed in ours])
+    error = float(differences.std(ddof=1) / len(differences) ** 0.5) if len(differences) > 1 else 0.0
+    noise = max(MIN_NOISE, 2 * error)
+    return {
+        "joker": float(np.mean(list(ours.values()))),
+        "best_tree": best,
+        "score_of_best_tree": float(np.mean([trees[best][seed] for seed in ours])),
+        "difference": float(differences.mean()),
+        "noise": noise,
+        "at_least_as_good": bool(differences.mean() >= -noise),
+        "splits": len(differences),
+    }
+
+
+def bootstrap(found: Scores, model: str) -> dict[str, float]:
+    """Return the mean difference of ranks between joker and a model, with a 95% interval over sets."""
+    means = {
+        name: {one: float(np.mean(list(values.values()))) for one, values in by_model.items()}
+        for name, by_model in found.items()
+        if JOKER in by_model and model in by_model
+    }
+    signs = np.array([np.sign(values[JOKER] - values[model]) for values in means.values()])
+    draws = np.random.default_rng(SEED).integers(len(signs), size=(BOOTSTRAP, len(signs)))
+    low, high = np.quantile(signs[draws].mean(axis=1), [0.025, 0.975])
+    return {"sets": len(signs), "mean_sign": float(signs.mean()), "low": float(low), "high": float(high)}
+
+
+def text(results: dict[str, Any]) -> str:
+    """Return the comparison as lines."""
+    found = scores(results)
+    result = compared(found)
+    lines = [f"{model:24s} mean rank {rank:.2f}" for model, rank in result["mean_rank"].items()]
+    for name, entry in result["sets"].items():
+        mark = "" if entry["at_least_as_good"] else "  <- behind"
+        lines.append(
+            f"{name:12s} joker {entry['joker']:.4f}  {entry['best_tree']:22s} {entry['score_of_best_tree']:.4f}  "
+            f"{entry['difference']:+.4f} (noise {entry['noise']:.4f}, {entry['splits']} splits){mark}"
+        )
+    lines.append(
+        f"at least as good on {result['at_least_as_good_as_the_best_tree']} of {result['number_of_sets']} sets"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,61 @@
+"""Threads of the CPU, by the size of the work.
+
+torch shares every operation among its threads, and threads that wait for each other spin. With small operations that
+gains little on a quiet computer. On a busy one, where a thread may wait for a processor for milliseconds, it costs many
+times what the work does. So here one operation runs on one thread, and threads share out whole tiles: a thread that
+waits holds up its own tile only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TypeVar
+
+import torch
+
+Part = TypeVar("Part")
+_outside = threading.local()  # the threads of torch outside `one_thread`
+
+
+def thread_count() -> int:
+    """Return the number of threads that torch may use, also inside `one_thread`."""
+    return getattr(_outside, "count", None) or torch.get_num_threads()
+
+
+@contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """Run the operations of torch on one thread, if that is ``wanted``."""
+    before = torch.get_num_threads() if wanted else 1
+    if before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    _outside.count = before
+    try:
+        yield
+    finally:
+        _outside.count = None
+        torch.set_num_threads(before)
+
+
+def share(work: Callable[[Part], object], parts: Iterable[Part], most: int | None = None) -> None:
+    """Call ``work`` for each part. The parts are shared out among the threads of torch, at most ``most`` of them."""
+    count = min(thread_count(), most or thread_count())
+    with one_thread():
+        if count <= 1:
+            for part in parts:
+                work(part)
+        else:
+            for _ in _pool(count, os.getpid()).map(work, parts):
+                pass
+
+
+@lru_cache(maxsize=2)
+def _pool(count: int, process: int) -> ThreadPoolExecutor:
+    """Return a pool of threads for this process: those of its parent do not exist in it."""
+    return ThreadPoolExecutor(count, "joker", initializer=torch.set_num_threads, initargs=(1,))

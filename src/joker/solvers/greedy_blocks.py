@@ -1,0 +1,97 @@
+"""Greedy blocks: the rows whose α alone would lower the dual objective most.
+
+With the kernel itself the prediction f of every row is known, so that choosing costs a scan of n numbers and no kernel
+evaluation. A block has the rows with the largest gain (:meth:`joker.losses.Loss.gain`), and those that were chosen
+for the block before: rows that were just moved together often have to be moved again. With several columns the gain
+of a row is the sum over the columns, each relative to the objective of its column.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from joker.ops import block_solve
+from joker.runtime import chunks, generator
+from joker.runtime.cuda_graphs import Replay
+from joker.solvers.exact_state import ExactState
+from joker.solvers.gap import Gap
+from joker.solvers.method import Method
+from joker.solvers.problem import Problem
+from joker.solvers.saved_tensors import SavedTensors
+from joker.solvers.settings import Settings
+from joker.solvers.state import State
+
+GAIN_VECTORS = 12  # (chunk, t) temporary tensors of the gain
+
+
+class _Choice(SavedTensors):
+    """The rows that were chosen last, and the scale of each column's gain."""
+
+    saved = ("rows", "scale")
+
+    def __init__(self, state: State, k: int, seed: int) -> None:
+        n, t = state.alpha.shape
+        device = state.alpha.device
+        self.rows = torch.randperm(n, generator=generator(seed, "greedy"))[:k].to(device)
+        self.scale = torch.ones(t, dtype=state.alpha.dtype, device=device)
+
+
+class GreedyBlocks(Method):
+    """Blocks of the rows that promise most; the last iterate is returned."""
+
+    def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
+        assert isinstance(state, ExactState)
+        n = len(state.x)
+        b = min(settings.block_size, n)
+        super().__init__(state, -(-n // b))
+        self.problem, self.solver = problem, settings.block
+        self.new, self.choice = b - b // 2, _Choice(state, b // 2, settings.seed)
+        self.diagonal = state.diagonal()
+        # Equal gains, as at the start, are ordered at random, because rows may be sorted by class.
+        self._tie = torch.randperm(n, generator=generator(settings.seed, "ties")).to(state.alpha.device)
+        fused = problem.dual is not None and block_solve.available(state.alpha.device, b)
+        self._captured = fused
+        self.release()
+
+    def release(self) -> None:
+        self.replay = Replay() if self._captured else None
+
+    def step(self, number: int) -> None:
+        if self.replay is None:
+            self._visit()
+        else:
+            self.replay(lambda _: self._visit(), self.choice.scale)
+
+    def _visit(self) -> None:
+        """Choose a block and solve it, without reading any number on the CPU."""
+        rows = self._choose()
+        block = self.state.open(rows)
+        result = self.solver.solve(block.K, block.f, block.a, *self.problem.take(rows), self.problem.dual)
+        result, _ = self.state.commit(block, result)
+        self.statistics.add(result)
+
+    def _choose(self) -> Tensor:  # (b,)
+        last = self.choice.rows
+        gains = self._gains()
+        gains.index_fill_(0, last, -1.0)
+        best = self._tie[gains[self._tie].topk(self.new).indices]
+        rows = torch.cat([best, last])
+        last.copy_(best[: len(last)])
+        return rows
+
+    def _gains(self) -> Tensor:  # (n,)
+        """Return the gain of each row, relative to the objective of its columns."""
+        alpha, f = self.state.alpha, self.state.image
+        gains = torch.empty_like(alpha[:, 0])
+        for rows in chunks(len(gains), GAIN_VECTORS * alpha.shape[1]):
+            y, loss = self.problem.take(rows)
+            gains[rows] = (loss.gain(y, alpha[rows], f[rows], self.diagonal[rows]) / self.choice.scale).sum(1)
+        return gains
+
+    def epoch_ended(self, gap: Gap) -> None:
+        scale = torch.maximum(gap.primal.abs(), gap.dual.abs())
+        self.choice.scale.copy_(torch.where(scale > 0, scale, 1.0))
+
+    def parts(self) -> dict[str, SavedTensors]:
+        return {"greedy": self.choice}

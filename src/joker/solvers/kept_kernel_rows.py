@@ -1,0 +1,192 @@
+"""Rows of the kernel matrix that are kept between steps, in host memory.
+
+Blocks return to the same rows again and again: those that are neither at a bound nor far from it. Their kernel with
+all rows is computed once and kept, as many rows as the memory allows; the row that was used longest ago makes room.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+from torch import Tensor
+
+from joker.data import Rows
+from joker.ops.triton_support import round_up
+from joker.runtime.threads import share, thread_count
+from joker.solvers.kernel_function import KernelFunction
+
+GATHERED = 32  # kept rows that are gathered at a time: a copy that stays in the cache
+ROUNDED_ROWS = 64  # new rows are computed in multiples of so many
+TILE = 512  # rows of x whose kernel with new rows is computed at a time
+
+
+def kept_bytes(n: int, count: int, itemsize: int) -> int:
+    """Return the bytes that ``count`` kept rows of n entries take, with the memory in which they are used."""
+    return itemsize * n * (count + GATHERED) + 16 * n + 16 * count if count else 0
+
+
+def kept_rows(n: int, b: int, room: int, itemsize: int) -> int:
+    """Return the number of rows of n entries that ``room`` bytes hold; none where a block of b rows does not fit."""
+    count = min(n, (room - kept_bytes(n, 1, itemsize)) // (itemsize * n + 16))
+    return count if count >= min(n, 2 * b) else 0
+
+
+class KeptKernelRows:
+    """Some rows of the kernel matrix of x.
+
+    Parameters
+    ----------
+    x : Rows
+        All rows, in host memory.
+    kernel : KernelFunction
+        The kernel.
+    count : int
+        The number of rows that are kept at most.
+    budget : int
+        Bytes of scratch space.
+    """
+
+    def __init__(self, x: Rows, kernel: KernelFunction, count: int, budget: int) -> None:
+        n = len(x)
+        self.x, self.kernel, self.budget = x, kernel, budget
+        self.memory = torch.empty(count, n, dtype=x.dtype)
+        self.slot = torch.full((n,), -1)  # where the kernel of a row is; -1 where it is not kept
+        self.row = torch.full((count,), -1)  # the row in each slot
+        self.used = torch.full((count,), -1)  # the use of each slot, by number
+        self.filled = self.uses = 0
+        self._gathered = torch.empty(GATHERED, n, dtype=x.dtype)
+
+    def add_product(self, rows: Tensor, x: Tensor, v: Tensor, out: Tensor) -> None:  # (b,), (b, d), (b, t), (n, t)
+        """Add K[:, rows] v to ``out``, where ``x`` are the inputs of the rows."""
+        for at in range(0, len(rows), len(self.row)):  # all of them at once unless fewer are kept
+            part = slice(at, at + len(self.row))
+            self._add(self._slots(rows[part], x[part]), v[part], out)
+
+    def add_whole_product(self, v: Tensor, out: Tensor) -> None:  # (n, t), (n, t)
+        """Add K v to ``out``. Rows where v is 0 are left out; the others are kept if there is room."""
+        moved = v.any(1)
+        for rows in (moved & (self.slot < 0)).nonzero()[: len(self.row) - self.filled, 0].split(TILE):
+            self._slots(rows, self.x[rows])
+        kept = (moved & (self.slot >= 0)).nonzero()[:, 0]
+        self._add_kept(v, kept, out)
+        missing = (moved & (self.slot < 0)).nonzero()[:, 0]
+        first = len(kept)
+        if len(missing) == len(self.x) - first and self._in_order(kept):
+            self._add_rest(v, first, out)
+        else:
+            for rows in missing.split(TILE):
+                self._add_computed(self.x[rows], v[rows], out)
+
+    def _in_order(self, rows: Tensor) -> bool:  # (k,)
+        """Return whether the rows are the first ones, in the first slots."""
+        return torch.equal(rows, torch.arange(len(rows))) and torch.equal(self.slot[rows], rows)
+
+    def _add_rest(self, v: Tensor, first: int, out: Tensor) -> None:  # (n, t), (n, t)
+        """Add the products with the rows from ``first``, where all before are kept: K is symmetric.
+
+        Their kernel with the rows before is kept, and of that among themselves each entry is computed once.
+        """
+        n, sums = len(self.x), threading.local()
+        totals: list[Tensor] = []
+
+        def above(rows: slice) -> None:
+            rows = slice(rows.start, min(rows.stop, first))
+            out[rows] += self.memory[rows, first:] @ v[first:]
+
+        def among(rows: slice) -> None:
+            if not hasattr(sums, "total"):
+                sums.total = torch.zeros(out.shape, dtype=torch.float64)
+                totals.append(sums.total)
+            x = self.x[rows]
+            for i in range(rows.start, n, TILE):
+                others = slice(i, min(i + TILE, n))
+                kernel = self.kernel(x, self.x[others])
+                sums.total[rows] += kernel @ v[others]
+                if i > rows.start:
+                    sums.total[others] += kernel.T @ v[rows]
+
+        share(above, [tile for tile in self._tiles(TILE) if tile.start < first])
+        tiles = [slice(i, min(i + TILE, n)) for i in range(first, n, TILE)]
+        share(among, tiles, self._threads(TILE))
+        out += sum(totals)
+
+    def _add_kept(self, v: Tensor, rows: Tensor, out: Tensor) -> None:  # (n, t), (k,), (n, t)
+        """Add the products with kept rows, in the order of the rows, so that the sums do not depend on their slots.
+
+        One sum of n products in float32 would be less precise than sums of parts.
+        """
+        slots, in_order = self.slot[rows], self._in_order(rows)
+        step = TILE if in_order else GATHERED
+
+        def add(columns: slice) -> None:
+            total = torch.zeros(out[columns].shape, dtype=torch.float64)
+            for i in range(0, len(rows), step):
+                part = slice(i, min(i + step, len(rows)))
+                kept = self.memory[part, columns] if in_order else self.memory[slots[part], columns]
+                total += kept.T @ v[rows[part]]
+            out[columns] += total
+
+        share(add, self._tiles(-(-len(self.x) // thread_count())))
+
+    def _add_computed(self, z: Tensor, v: Tensor, out: Tensor) -> None:  # (k, d), (k, t), (n, t)
+        def add(tile: slice) -> None:
+            out[tile].addmm_(self.kernel(self.x[tile], z), v)
+
+        share(add, self._tiles(TILE), self._threads(len(z)))
+
+    def _tiles(self, rows: int) -> list[slice]:
+        n = len(self.x)
+        return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
+
+    def _threads(self, k: int) -> int:
+        """Return the number of threads that may compute tiles of k columns at a time."""
+        work = self.kernel.work_bytes(TILE, k, self.x.shape[1], self.x.dtype.itemsize) + TILE * self.x.row_bytes
+        return max(1, self.budget // work)
+
+    def _slots(self, rows: Tensor, x: Tensor) -> Tensor:  # (b,)
+        """Return the slots of some rows, whose kernel is computed where it is not kept."""
+        self.uses += 1
+        slots = self.slot[rows]
+        self.used[slots[slots >= 0]] = self.uses
+        missing = (slots < 0).nonzero()[:, 0]
+        if len(missing):
+            free = self._free(len(missing))
+            self.row[free], self.slot[rows[missing]], self.used[free] = rows[missing], free, self.uses
+            slots = self.slot[rows]
+            self._compute(x[missing], free)
+        return slots
+
+    def _free(self, k: int) -> Tensor:  # (k,)
+        """Return k slots: those that are empty, else those that were used longest ago."""
+        empty = torch.arange(self.filled, min(self.filled + k, len(self.row)))
+        self.filled += len(empty)
+        if len(empty) == k:
+            return empty
+        self.used[empty] = self.uses
+        oldest = self.used.topk(k - len(empty), largest=False).indices
+        self.slot[self.row[oldest]] = -1
+        return torch.cat([empty, oldest])
+
+    def _compute(self, z: Tensor, slots: Tensor) -> None:  # (k, d), (k,)
+        """Compute the kernel of new rows with all rows, in their slots."""
+        # A matrix product of few rows may round differently: rows are then repeated, so that the kernel of a row does
+        # not depend on the rows that are computed with it.
+        k, whole = len(z), round_up(len(z), ROUNDED_ROWS)
+        z = z if k == whole else torch.cat([z, z[:1].expand(whole - k, -1)])
+
+        def fill(tile: slice) -> None:
+            self.memory[slots, tile] = self.kernel(z, self.x[tile])[:k]
+
+        share(fill, self._tiles(TILE), self._threads(whole))
+
+    def _add(self, slots: Tensor, v: Tensor, out: Tensor) -> None:  # (b,), (b, t), (n, t)
+        """Add the product with some kept rows, which are gathered a few at a time."""
+
+        def add(columns: slice) -> None:
+            gathered = self._gathered[:, columns]
+            for part, values in zip(slots.split(GATHERED), v.split(GATHERED), strict=True):
+                kernel = torch.index_select(self.memory[:, columns], 0, part, out=gathered[: len(part)])
+                out[columns].addmm_(kernel.T, values)
+
+        share(add, self._tiles(-(-len(self.x) // thread_count())))

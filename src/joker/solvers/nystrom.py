@@ -1,0 +1,100 @@
+"""A preconditioner for kernel ridge regression: the kernel of all rows, approximated from a few of them.
+
+With r landmarks R, K ≈ B Bᵀ for B = K[:, R] L⁻ᵀ and K[R, R] = L Lᵀ. A column of weights w and penalty λ has the system
+(K + λ W⁻¹) α = y, and by Woodbury's formula
+
+    (B Bᵀ + λ W⁻¹)⁻¹ v = W/λ (v - B (λ I + Bᵀ W B)⁻¹ Bᵀ W v).
+
+A row of weight 0 stays at 0. All columns share B and Bᵀ W B; only the small inverse depends on λ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from joker.data import Rows
+from joker.runtime import generator, tile_bytes, tiles
+from joker.solvers.kernel_function import KernelFunction
+
+MOST, FEWEST = 2_000, 1_000  # landmarks
+ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows faster than that of the factor
+JITTER = 10  # units in the last place of the trace that are added to K[R, R], so that its factor exists
+
+
+def landmarks(n: int, room: int, itemsize: int) -> int:
+    """Return the number of landmarks for n rows where ``room`` bytes are left; 0 where they hold too few."""
+    wanted = min(MOST, max(FEWEST, n // ROWS_PER_LANDMARK), max(1, n // 2))
+    while wanted and nystrom_bytes(n, wanted, itemsize) > room:
+        wanted = wanted * 3 // 4
+    return wanted
+
+
+def nystrom_bytes(n: int, r: int, itemsize: int) -> int:
+    """Return the bytes that a preconditioner with r landmarks takes, and takes at most while it is made."""
+    return itemsize * n * r + 8 * 4 * r * r
+
+
+class Nystrom:
+    """The inverse of B Bᵀ + λ W⁻¹, for each column with its λ.
+
+    Parameters
+    ----------
+    kernel, x : KernelFunction, Rows
+        The kernel and all rows.
+    r : int
+        The number of landmarks.
+    weights : Tensor
+        The weight of each row, 0 for rows that cannot move.
+    lam : Tensor
+        The penalty of each column.
+    budget, seed : int, int
+        Bytes for a tile, and the seed of the draw of landmarks.
+    """
+
+    def __init__(
+        self, kernel: KernelFunction, x: Rows, r: int, weights: Tensor, lam: Tensor, budget: int, seed: int
+    ) -> None:
+        n, device = len(x), x.device
+        chosen = torch.multinomial(_positive(weights), r, generator=generator(seed, "landmarks")).sort().values
+        z = x[chosen.to(x.index_device)]
+        corner = kernel(z, z).double()
+        jitter = JITTER * torch.finfo(x.dtype).eps * corner.diagonal().sum()
+        corner.diagonal().add_(jitter)
+        inverse = torch.linalg.solve_triangular(
+            torch.linalg.cholesky(corner), torch.eye(r, dtype=torch.float64, device=device), upper=False
+        ).to(x.dtype)  # L⁻¹
+        del corner
+        self.B = torch.empty(n, r, dtype=x.dtype, device=device)
+        gram = torch.zeros(r, r, dtype=torch.float64, device=device)
+        row_bytes = kernel.work_bytes(1, r, x.shape[1], x.dtype.itemsize) + x.row_bytes + 2 * r * x.dtype.itemsize
+        for tile in tiles(n, row_bytes, max(row_bytes, tile_bytes(budget, device)), "the preconditioner"):
+            part = torch.mm(kernel(x[tile], z), inverse.T, out=self.B[tile])
+            gram += (part.T @ (part * weights[tile, None])).double()
+        self.weights = weights[:, None]
+        self.lam = lam
+        self._solve = _solver(gram, lam.double())
+
+    def __call__(self, v: Tensor) -> Tensor:  # (n, t)
+        """Return the approximate inverse times v."""
+        small = self._solve((self.B.T @ (self.weights * v)).double())
+        return self.weights / self.lam * (v - self.B @ small.to(v.dtype))
+
+
+def _solver(gram: Tensor, lam: Tensor) -> Callable[[Tensor], Tensor]:  # (r, r), (t,)
+    """Return a function that multiplies a column by (λ I + gram)⁻¹ of its λ; several λ share the eigenvectors."""
+    if len(lam.unique()) == 1:
+        gram.diagonal().add_(lam[0])
+        factor = torch.linalg.cholesky(gram)
+        return lambda u: torch.cholesky_solve(u, factor)
+    values, vectors = torch.linalg.eigh(gram)
+    inverse = 1 / (values.clamp(min=0)[:, None] + lam)  # (r, t)
+    return lambda u: vectors @ (inverse * (vectors.T @ u))
+
+
+def _positive(weights: Tensor) -> Tensor:
+    """Return 1 for rows that can move and 0 for the others, on the CPU; 1 for all if none can."""
+    positive = (weights > 0).double().cpu()
+    return positive if bool(positive.any()) else torch.ones_like(positive)

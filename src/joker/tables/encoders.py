@@ -1,0 +1,309 @@
+"""From one column to inputs of a kernel: each encoder is a frozen value that is learnt on the training rows.
+
+A kernel sees distances. Every encoder scales its inputs so that the squared distance of two random rows is about 2, as
+that of two z-scores is. So no column counts more because it has more levels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.tables.frames import BOOLEAN, DATE, NUMBER, RawColumn
+
+Array = NDArray[Any]
+Z_SCORE, ROBUST, QUANTILE = "z-score", "robust", "quantile"
+SCALINGS = (Z_SCORE, ROBUST, QUANTILE)
+CLIP = 3.0  # robust scaling bends values smoothly into (−3, 3), as Holzmüller et al. (2024) do for tables
+QUANTILES = 256  # points of the distribution that quantile scaling stores
+QUANTILE_RANGE = 1e-3  # the smallest share of rows below a value, in quantile scaling
+HALF_OF_THE_DISTANCE = 2.0**-0.5  # a factor of inputs
+MAX_LEVEL_FACTOR = 2.0**0.5  # of a one-hot column: two levels of equal frequency then differ like two z-scores
+DEVIATION_OF_QUARTILES = 1.349  # interquartile range of a normal variable with deviation 1
+PARTS_OF_DATE = ("trend", "year", "month", "weekday", "hour")
+DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
+
+
+class Encoder(Protocol):
+    """From a column to inputs."""
+
+    @property
+    def encoding(self) -> str:
+        """The name of the encoding, for a reader."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+
+    def transform(self, column: RawColumn) -> Array:  # (n, k)
+        """Return the inputs of some rows."""
+
+
+def heavy_tailed(values: Array) -> bool:
+    """Whether some values of a column are so far out that z-scores crowd the others together."""
+    present = values[~np.isnan(values)]
+    if len(present) < 2:
+        return False
+    deviation = present.std()
+    return bool(deviation > 0 and np.abs(present - present.mean()).max() > 6 * deviation)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberEncoder:
+    """A number as one input of mean 0 and deviation 1; where values are missing, a second input says so."""
+
+    name: str
+    method: str
+    fill: float  # in place of a missing value
+    centre: float
+    scale: float
+    mean: float  # of the scaled values, and their deviation
+    deviation: float
+    points: tuple[float, ...] = ()  # of the distribution, with quantile scaling
+    indicator: float = 0.0  # the size of the input that says that a value is missing; 0: there is none
+    two_values: bool = False
+
+    @property
+    def encoding(self) -> str:
+        return self.method + (", indicator" if self.indicator else "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
+
+    def transform(self, column: RawColumn) -> Array:
+        values = column.values.astype(np.float64)
+        missing = np.isnan(values)
+        scaled = (self._scaled(np.where(missing, self.fill, values)) - self.mean) / self.deviation
+        scaled[missing] = 0.0
+        return np.column_stack([scaled, missing * self.indicator]) if self.indicator else scaled[:, None]
+
+    def _scaled(self, values: Array) -> Array:
+        if self.method == QUANTILE:
+            return _normal_scores(values, np.asarray(self.points))
+        scaled = (values - self.centre) / self.scale
+        if self.method == Z_SCORE:
+            return scaled
+        bent: Array = scaled / np.sqrt(1 + (scaled / CLIP) ** 2)
+        return bent
+
+
+def fit_number(column: RawColumn, method: str) -> NumberEncoder:
+    """Learn the scaling of a column of numbers or booleans."""
+    values = column.values.astype(np.float64)
+    missing = np.isnan(values)
+    present = values[~missing]
+    low, high = float(present.min()), float(present.max())
+    two_values = bool(((present == low) | (present == high)).all())
+    method = Z_SCORE if two_values else method
+    fill = float(present.mean())
+    points = tuple(np.quantile(present, np.linspace(0, 1, QUANTILES)).tolist()) if method == QUANTILE else ()
+    centre, scale = (fill, float(present.std())) if method == Z_SCORE else _quartile_scale(present)
+    indicator = level_factor(np.array([missing.mean(), 1 - missing.mean()])) if missing.any() else 0.0
+    rough = NumberEncoder(column.name, method, fill, centre, scale or 1.0, 0.0, 1.0, points, indicator)
+    scaled = rough._scaled(present)
+    deviation = float(scaled.std())
+    if two_values:
+        # Two values differ like two levels of equal frequency, however rare one of them is.
+        deviation = (high - low) / (scale or 1.0) / 2
+    return NumberEncoder(
+        column.name,
+        method,
+        fill,
+        centre,
+        scale or 1.0,
+        float(scaled.mean()),
+        deviation or 1.0,
+        points,
+        indicator,
+        two_values,
+    )
+
+
+def _quartile_scale(present: Array) -> tuple[float, float]:
+    """The median, and the deviation that the quartiles suggest; the whole deviation where quartiles are equal."""
+    low, centre, high = np.quantile(present, [0.25, 0.5, 0.75])
+    scale = (high - low) / DEVIATION_OF_QUARTILES
+    if scale <= 0:
+        away = np.abs(present - centre)
+        scale = float(np.mean(away[away > 0])) if (away > 0).any() else 1.0
+    return float(centre), float(scale)
+
+
+def _normal_scores(values: Array, points: Array) -> Array:
+    """The value that a normal variable has where the distribution of the training rows has ``values``."""
+    from scipy.special import ndtri
+
+    levels = np.linspace(0, 1, len(points))
+    # Equal points of the distribution are met from both sides, so that a frequent value is at the middle of its range.
+    low, high = np.interp(values, points, levels), 1 - np.interp(-values, -points[::-1], levels)
+    scores: Array = ndtri(np.clip((low + high) / 2, QUANTILE_RANGE, 1 - QUANTILE_RANGE))
+    return scores
+
+
+def level_factor(shares: Array) -> float:
+    """The size of one-hot columns for which two random rows differ like two z-scores, with an upper limit."""
+    differ = 1 - float(np.sum(shares**2))
+    return min(differ**-0.5, MAX_LEVEL_FACTOR) if differ > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class LevelEncoder:
+    """A category as one column for each frequent level, one for all others, and one for missing values."""
+
+    name: str
+    levels: tuple[str, ...]
+    other: bool  # whether rare and unknown levels have a column, else they are 0 in all columns
+    missing: bool
+    factor: float
+
+    @property
+    def encoding(self) -> str:
+        return "one-hot" + (", rare pooled" if self.other else "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        extra = [*(["other"] if self.other else []), *(["missing"] if self.missing else [])]
+        return tuple(f"{self.name}={level}" for level in [*self.levels, *extra])
+
+    def transform(self, column: RawColumn) -> Array:
+        places = {level: j for j, level in enumerate(self.levels)}
+        other = len(self.levels) if self.other else -1
+        missing = len(self.levels) + self.other if self.missing else other
+        codes = np.array([missing if v is None else places.get(v, other) for v in as_levels(column)], dtype=np.intp)
+        result = np.zeros((len(codes), len(self.names)))
+        known = codes >= 0
+        result[np.flatnonzero(known), codes[known]] = self.factor
+        return result
+
+
+def as_levels(column: RawColumn) -> list[str | None]:
+    """The values of a column as levels; numbers are written as short as possible."""
+    if column.form in (NUMBER, BOOLEAN):
+        return [None if math.isnan(v) else f"{v:g}" if abs(v) < 1e6 else repr(v) for v in column.values.tolist()]
+    if column.form == DATE:
+        return [None if np.isnat(value) else str(value) for value in column.values]
+    return column.values.tolist()  # type: ignore[no-any-return]
+
+
+def fit_levels(column: RawColumn, min_rows: int, max_levels: int) -> LevelEncoder:
+    """Learn the levels of a category: the most frequent ones, with at least ``min_rows`` rows."""
+    counts = count_levels(column)
+    rows = len(column.values)
+    missing = rows - sum(counts.values())
+    ranked = sorted(counts, key=lambda level: (-counts[level], level))
+    kept = [level for level in ranked if counts[level] >= min_rows][:max_levels]
+    kept = kept if len(kept) > 1 or len(ranked) < 2 else ranked[:2]
+    rest = rows - missing - sum(counts[level] for level in kept)
+    shares = np.array([*(counts[level] for level in kept), rest, missing]) / rows
+    return LevelEncoder(column.name, tuple(sorted(kept)), rest > 0, missing > 0, level_factor(shares))
+
+
+def count_levels(column: RawColumn) -> dict[str, int]:
+    """The number of rows of each level."""
+    counts: dict[str, int] = {}
+    for level in as_levels(column):
+        if level is not None:
+            counts[level] = counts.get(level, 0) + 1
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticEncoder:
+    """A category as the mean target of each level, shrunk towards the mean of all rows, with its levels beside it.
+
+    The mean orders the levels, and the columns of the levels keep them apart. Both have half of the distance.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    values: Array  # (levels, t), scaled
+    default: Array  # (t,), of missing and unknown levels
+    frequent: LevelEncoder | None = None  # the levels that have columns of their own too
+
+    @property
+    def encoding(self) -> str:
+        return "mean target" + (f" and {self.frequent.encoding}" if self.frequent else "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        t = self.values.shape[1]
+        own = [f"mean target of {self.name}" + (f" {j}" if t > 1 else "") for j in range(t)]
+        return (*own, *(self.frequent.names if self.frequent else ()))
+
+    def transform(self, column: RawColumn) -> Array:
+        places = {level: j for j, level in enumerate(self.levels)}
+        codes = np.array([-1 if v is None else places.get(v, -1) for v in as_levels(column)], dtype=np.intp)
+        return self.joined(np.where(codes[:, None] >= 0, self.values[codes], self.default), column)
+
+    def joined(self, means: Array, column: RawColumn) -> Array:  # (n, t) -> (n, k)
+        """Return mean targets with the columns of the levels."""
+        if self.frequent is None:
+            return means
+        joined: Array = np.hstack([means, self.frequent.transform(column)]) * HALF_OF_THE_DISTANCE
+        return joined
+
+
+@dataclass(frozen=True, eq=False)
+class DateEncoder:
+    """A date as a trend and as points on circles for the parts that vary: year, month, weekday and hour."""
+
+    name: str
+    mean: float  # of the days since 1970, and their deviation
+    deviation: float
+    parts: tuple[str, ...]
+    indicator: float = 0.0
+
+    @property
+    def encoding(self) -> str:
+        return ", ".join(self.parts) + (", indicator" if self.indicator else "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        circles = [f"{self.name} {part} {way}" for part in self.parts[1:] for way in ("cos", "sin")]
+        return (f"{self.name} trend", *circles, *([f"{self.name} is missing"] if self.indicator else []))
+
+    def transform(self, column: RawColumn) -> Array:
+        missing = np.isnat(column.values)
+        days = np.where(missing, self.mean, days_of(column.values))
+        inputs = [(days - self.mean) / self.deviation]
+        for part in self.parts[1:]:
+            angle = 2 * np.pi * phase(days, part)
+            # Two random points of a circle of radius 1 differ by 2 in their squared distance.
+            inputs += [np.where(missing, 0.0, np.cos(angle)), np.where(missing, 0.0, np.sin(angle))]
+        if self.indicator:
+            inputs.append(missing * self.indicator)
+        return np.column_stack(inputs)
+
+
+def days_of(values: Array) -> Array:
+    """Days since 1970, with the time as a fraction; NaN where missing."""
+    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / DAY)
+
+
+def phase(days: Array, part: str) -> Array:
+    """The place of a date in its year, week or day, from 0 to 1."""
+    length = {"year": 365.2425, "month": 365.2425 / 12, "weekday": 7.0, "hour": 1.0}[part]
+    phases: Array = (days / length) % 1.0
+    return phases
+
+
+def fit_date(column: RawColumn) -> DateEncoder:
+    """Learn which parts of a date vary."""
+    missing = np.isnat(column.values)
+    days = days_of(column.values[~missing])
+    span = float(days.max() - days.min())
+    steps = np.diff(np.unique(days[:100_000]))
+    step = float(np.median(steps)) if len(steps) else 0.0
+    has_time = bool((days % 1 != 0).any())
+    parts = ["trend"]
+    parts += ["year"] if span > 180 else []
+    parts += ["month"] if span > 45 and step < 20 else []
+    parts += ["weekday"] if span > 10 and step < 5 else []
+    parts += ["hour"] if has_time else []
+    indicator = level_factor(np.array([missing.mean(), 1 - missing.mean()])) if missing.any() else 0.0
+    return DateEncoder(column.name, float(days.mean()), float(days.std()) or 1.0, tuple(parts), indicator)

@@ -1,0 +1,167 @@
+"""The encoding of a whole table: from its columns to a matrix of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from joker.data.schema import listed
+from joker.errors import InvalidData
+from joker.tables.columns import CATEGORY, DROP, ColumnKind, as_dates, decide_kinds
+from joker.tables.encoders import (
+    ROBUST,
+    DateEncoder,
+    LevelEncoder,
+    NumberEncoder,
+    StatisticEncoder,
+    count_levels,
+    fit_date,
+    fit_levels,
+    fit_number,
+)
+from joker.tables.frames import DATE, DATE_TYPE, TEXT, RawColumn, RawTable
+from joker.tables.target_statistics import cross_fitted
+
+Array = NDArray[Any]
+AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder
+MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
+MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
+MAX_ONE_HOT = 64  # levels that may have columns of their own
+FREQUENT_LEVELS = 20  # that have columns of their own, of a category with more levels
+RARE_ROWS = 10  # a level with fewer rows is pooled with the other rare ones
+RARE_SHARE = 0.005  # the same, as a share of the rows of a small table
+CHUNK = 65_536  # rows that are encoded at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The kind and the encoder of each column."""
+
+    kinds: tuple[ColumnKind, ...]
+    encoders: tuple[AnyEncoder, ...]  # of the columns that are not left out, in order
+    named: bool
+    weights: Array | None = None  # (d,), of the inputs; None: all are 1
+
+    @property
+    def width(self) -> int:
+        """The number of inputs."""
+        return sum(len(encoder.names) for encoder in self.encoders) or 1
+
+    @property
+    def groups(self) -> Array:  # (d,)
+        """The number of the column that each input comes from, among the columns that are not left out."""
+        return np.repeat(np.arange(len(self.encoders)), [len(encoder.names) for encoder in self.encoders])
+
+    def transform(self, table: RawTable) -> Array:  # (n, d), float32
+        """Return the inputs of some rows."""
+        columns = self.matched(table)
+        result = np.zeros((table.rows, self.width), dtype=np.float32)
+        for start in range(0, table.rows, CHUNK):
+            rows = np.arange(start, min(start + CHUNK, table.rows))
+            place = 0
+            for column, encoder in zip(columns, self.encoders, strict=True):
+                part = encoder.transform(column.some(rows))
+                result[rows, place : place + part.shape[1]] = part
+                place += part.shape[1]
+        return result if self.weights is None else result * self.weights.astype(np.float32)
+
+    def matched(self, table: RawTable) -> list[RawColumn]:
+        """The columns that are encoded, found by name, or by place in a table without names."""
+        by_name = {column.name: column for column in table.columns}
+        if self.named and not table.named and len(table.columns) == len(self.kinds):
+            by_name = dict(zip((kind.name for kind in self.kinds), table.columns, strict=True))
+        wanted = [kind for kind in self.kinds if kind.kind != DROP]
+        missing = [kind.name for kind in wanted if kind.name not in by_name]
+        if missing:
+            unknown = sorted(by_name.keys() - {kind.name for kind in self.kinds})
+            also = f"; unknown: {listed(unknown)}" if unknown else ""
+            raise InvalidData(
+                f"the columns must be those of the training data; missing: {listed(missing)}{also}. Rename or add the "
+                "columns."
+            )
+        return [_as_kind(by_name[kind.name], kind.kind) for kind in wanted]
+
+    def facts(self, importances: Sequence[float] | None = None) -> list[dict[str, Any]]:
+        """Return what was decided for each column, as rows of a table."""
+        encoders = iter(self.encoders)
+        values = iter(importances if importances is not None else [None] * len(self.encoders))
+        rows = []
+        for kind in self.kinds:
+            if kind.kind == DROP:
+                rows.append(_fact(kind.name, "left out", kind.reason, 0, 0.0 if importances is not None else None))
+            else:
+                encoder = next(encoders)
+                rows.append(_fact(kind.name, kind.kind, encoder.encoding, len(encoder.names), next(values)))
+        return rows
+
+
+def _fact(name: str, kind: str, encoding: str, width: int, importance: float | None) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "encoding": encoding, "width": width, "importance": importance}
+
+
+def _as_kind(column: RawColumn, kind: str) -> RawColumn:
+    """The values of a column in the form that its encoder reads."""
+    if column.form == DATE or kind == CATEGORY:
+        pass
+    elif column.missing.all():  # the values of a file say nothing of their kind
+        empty = np.full(len(column.values), np.datetime64("NaT"), DATE_TYPE) if kind == DATE else np.nan
+        return RawColumn(column.name, kind, np.broadcast_to(empty, len(column.values)))
+    if kind == DATE and column.form == TEXT:
+        dates = as_dates(column)
+        if dates is None:
+            raise InvalidData(f"column {column.name!r} must have dates such as 2024-01-31, as the training rows have.")
+        return RawColumn(column.name, DATE, dates)
+    if kind == DATE and column.form != DATE:
+        raise InvalidData(f"column {column.name!r} must have dates, as the training rows have; got {column.form}.")
+    if kind not in (CATEGORY, DATE) and column.form in (TEXT, DATE):
+        raise InvalidData(
+            f"column {column.name!r} must have numbers, as the training rows have; got {column.form}. Convert it, or "
+            "fit again."
+        )
+    return column
+
+
+def fit_encoding(
+    table: RawTable,
+    y: Array,  # (n,) numbers, or codes of classes
+    classes: int,  # 0 for numbers
+    *,
+    given: Mapping[str, str] | None = None,
+    scaling: str = ROBUST,
+    seed: int = 0,
+) -> tuple[Encoding, Array]:
+    """Learn the encoding, and return it with the inputs of the training rows.
+
+    Statistics of targets are cross-fitted: no training row is encoded with its own target.
+    """
+    kinds = decide_kinds(table, given)
+    encoders: list[AnyEncoder] = []
+    parts: list[Array] = []
+    for column, kind in zip(table.columns, kinds, strict=True):
+        if kind.kind == DROP:
+            continue
+        encoder, part = _fitted(_as_kind(column, kind.kind), kind.kind, y, classes, scaling, seed)
+        encoders.append(encoder)
+        parts.append(part.astype(np.float32))
+    x = np.hstack(parts) if parts else np.zeros((table.rows, 1), dtype=np.float32)
+    return Encoding(tuple(kinds), tuple(encoders), table.named), x
+
+
+def _fitted(column: RawColumn, kind: str, y: Array, classes: int, scaling: str, seed: int) -> tuple[AnyEncoder, Array]:
+    encoder: AnyEncoder
+    if kind == DATE:
+        encoder = fit_date(column)
+    elif kind != CATEGORY:
+        encoder = fit_number(column, scaling)
+    else:
+        rare = max(2, min(RARE_ROWS, round(RARE_SHARE * len(column.values))))
+        levels = len(count_levels(column))
+        frequent = fit_levels(column, rare, MAX_ONE_HOT if levels <= MAX_ONE_HOT else FREQUENT_LEVELS)
+        if levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS:
+            return cross_fitted(column, y, classes, frequent, seed)
+        encoder = frequent
+    return encoder, encoder.transform(column)

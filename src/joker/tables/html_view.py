@@ -1,0 +1,48 @@
+"""The HTML of a fitted table model in a notebook: its members and its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+MAX_SHOWN = 60  # columns
+
+
+class TableView:
+    """Adds tables of members and columns to the HTML of a scikit-learn estimator; must precede ``BaseEstimator``."""
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        diagram = super()._repr_html_  # type: ignore[misc]  # AttributeError if scikit-learn shows text
+        return lambda: diagram() + summary(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += summary(self)
+        return bundle
+
+
+def summary(model: Any) -> str:
+    """Return two small HTML tables that describe a fitted model; empty before the fit."""
+    if not hasattr(model, "columns_"):
+        return ""
+    score = "" if model.held_out_score_ is None else f", score {model.held_out_score_:.4f} on held-out rows"
+    title = f"{type(model).__name__}, fitted{score}"
+    return _table(title, model.members_) + _table("columns", model.columns_[:MAX_SHOWN])
+
+
+def _table(title: str, rows: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    body = "".join(f"<tr>{''.join(f'<td>{escape(shown(v))}</td>' for v in row.values())}</tr>" for row in rows)
+    return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def shown(value: Any) -> str:
+    """Return a value of a table as text."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,86 @@
+"""The search for members: `joker.tune` on several encodings of a table, within a time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+
+from joker.data.array_rows import pick
+from joker.tables.validation import Fold
+from joker.tuning import tune
+from joker.tuning.trial_runner import MIN_TUNING_ROWS
+
+Array = NDArray[Any]
+SEARCH_SHARE = 0.35  # of the time that is left: for the trials of one encoding
+FIT_SHARE = 0.35  # of the time that is left: for one fit on all rows
+
+
+@dataclass
+class Clock:
+    """The time limit of a fit."""
+
+    limit: float
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, at least 0."""
+        return max(0.0, self.limit - (time.perf_counter() - self.started))
+
+    def after(self, share: float) -> Callable[[], bool]:
+        """Return a function that says whether a share of the limit has passed since this call."""
+        end = time.perf_counter() + share * self.limit
+        return lambda: time.perf_counter() > end
+
+    @property
+    def spent(self) -> float:
+        """The seconds since the start."""
+        return time.perf_counter() - self.started
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A tuned model on all rows, and its trials."""
+
+    model: Any
+    trials: list[dict[str, Any]]
+    fit_seconds: float
+
+
+def tuned(
+    x: Any,
+    y: Array,  # (n,) codes of classes, or scaled numbers
+    estimator: Any,
+    clock: Clock,
+    seed: int,
+    scoring: Any,
+    share: float = 1.0,
+    **search: Any,
+) -> Found:
+    """Return the best model that `joker.tune` finds; with very few rows, or one of each class, the default one."""
+    limit = share * clock.left
+    model = clone(estimator).set_params(max_time=max(1.0, FIT_SHARE * limit))
+    if x.shape[0] < MIN_TUNING_ROWS or (is_classifier(estimator) and len(np.unique(y)) == len(y)):
+        model.set_params(max_time=float("inf")).fit(x, y)
+        return Found(model, [], 0.0)
+    result = tune(x, y, estimator=model, max_time=SEARCH_SHARE * limit, random_state=seed, scoring=scoring, **search)
+    return Found(result.estimator, result.table, result.fit_seconds)
+
+
+def held_out_values(
+    found: Any, x: Any, y: Array, folds: list[Fold], values: Callable[[Any, Any], Array], max_time: float
+) -> tuple[Array, list[Any]]:
+    """Fit a model with the settings of ``found`` on each fold, and return its values on held-out rows, fold by fold."""
+    parts, models = [], []
+    for fold in folds:
+        model = clone(found).set_params(max_time=max(1.0, max_time / len(folds)))
+        model.fit(pick(x, fold.train), y[fold.train])
+        parts.append(values(model, pick(x, fold.held)))
+        models.append(model)
+    return np.concatenate(parts), models

@@ -1,0 +1,197 @@
+"""From a raw file to predictions with two commands: words, dates, missing values, and levels that are new."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from program import refused, run, well
+from raw_tables import raw_frame
+
+import joker
+
+FAST = ("--max-time", 2, "--seed", 0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a raw table and the model that was fitted on it."""
+    where = tmp_path_factory.mktemp("raw")
+    raw_frame().to_csv(where / "train.csv", index=False)
+    new = raw_frame(50, seed=1).drop(columns="price")
+    new.loc[0, "city"] = "Lugano"
+    new.to_csv(where / "new.csv", index=False)
+    done = run("fit", where / "train.csv", "--target", "price", *FAST, "--out", where / "m.joker")
+    assert done.status == 0, done.err
+    (where / "printed.txt").write_text(done.out + done.err, encoding="utf-8")
+    return where
+
+
+def predictions(path: Path) -> Any:
+    return pd.read_csv(path)["prediction"].to_numpy()
+
+
+def test_two_commands(folder: Path, tmp_path: Path) -> None:
+    well("predict", folder / "m.joker", folder / "new.csv", "--out", tmp_path / "p.csv", "-q")
+    found = predictions(tmp_path / "p.csv")
+    truth = raw_frame(50, seed=1)["price"]
+    assert np.corrcoef(found, truth)[0, 1] > 0.8
+    printed = (folder / "printed.txt").read_text(encoding="utf-8")
+    for words in ("held out r2", "leaderboard", "an identifier", "means regression", "matern12"):
+        assert words in printed
+
+
+def test_the_model_is_that_of_python(folder: Path) -> None:
+    model = joker.load(folder / "m.joker")
+    assert isinstance(model, joker.JokerRegressor)
+    frame = pd.read_csv(folder / "new.csv")
+    expected = model.predict(frame)
+    assert np.allclose(model.predict(frame[frame.columns[::-1]]), expected)
+    assert model.target_name_ == "price"
+
+
+@pytest.mark.parametrize("kind", ["reordered", "semicolons", "gz", "parquet", "tabs", "extra column", "with target"])
+def test_files_of_other_forms_give_the_same_predictions(kind: str, folder: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(folder / "new.csv")
+    well("predict", folder / "m.joker", folder / "new.csv", "--out", tmp_path / "expected.csv", "-q")
+    path = tmp_path / "same.csv"
+    if kind == "reordered":
+        frame[frame.columns[::-1]].to_csv(path, index=False)
+    elif kind == "semicolons":
+        frame.to_csv(path, index=False, sep=";", decimal=",")
+    elif kind == "gz":
+        path = tmp_path / "same.csv.gz"
+        path.write_bytes(gzip.compress((folder / "new.csv").read_bytes()))
+    elif kind == "parquet":
+        path = tmp_path / "same.parquet"
+        frame.to_parquet(path)
+    elif kind == "tabs":
+        frame.to_csv(path, index=False, sep="\t", quoting=1)
+    elif kind == "extra column":
+        frame.assign(more=1).to_csv(path, index=True)
+    else:
+        frame.assign(price=1.0).to_csv(path, index=False)
+    well("predict", folder / "m.joker", path, "--out", tmp_path / "p.csv", "-q")
+    assert np.allclose(predictions(tmp_path / "p.csv"), predictions(tmp_path / "expected.csv"))
+
+
+def test_missing_columns_are_refused_by_name(folder: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(folder / "new.csv").rename(columns={"size": "area"})
+    frame.to_csv(tmp_path / "bad.csv", index=False)
+    said = refused("predict", folder / "m.joker", tmp_path / "bad.csv", "--out", tmp_path / "p.csv")
+    assert "missing: 'size'; unknown: 'area'" in said
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_evaluate_and_info(folder: Path) -> None:
+    found = well("evaluate", folder / "m.joker", folder / "train.csv", "--json").document
+    assert found["rows"] == 240
+    assert found["r2"] > 0.9
+    facts = well("info", folder / "m.joker", "--json").document
+    assert [row["name"] for row in facts["columns"]] == ["size", "city", "age", "sold", "new", "code", "country"]
+    shown = well("info", folder / "m.joker").out
+    assert "an identifier: 240 distinct values" in shown
+    assert "importance" in shown
+
+
+def test_classes_with_probabilities(tmp_path: Path) -> None:
+    frame = raw_frame(150)
+    frame["price"] = np.where(frame["price"] > 4.5, "high", "low")
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    options = ("--target", "-1", *FAST, "--class-weight", "balanced", "--json", "-q", "--out", tmp_path / "m.joker")
+    facts = json.loads(well("fit", tmp_path / "d.csv", *options).out)
+    assert facts["classes"] == ["high", "low"]
+    assert facts["target"] == "price"
+    well("predict", tmp_path / "m.joker", tmp_path / "d.csv", "--proba", "--out", tmp_path / "p.csv", "-q")
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert np.allclose(table["probability=high"] + table["probability=low"], 1)
+    assert well("evaluate", tmp_path / "m.joker", tmp_path / "d.csv", "--json").document["accuracy"] > 0.8
+
+
+# What new users ran into
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table with a saved index, a name with a comma, missing values and a target in the middle."""
+    frame = raw_frame(60)[["size", "price", "age"]].rename(columns={"age": "age, in years"})
+    frame.to_csv(tmp_path / "d.csv")
+    return tmp_path / "d.csv"
+
+
+def test_a_saved_index_is_no_input(table: Path, tmp_path: Path) -> None:
+    well("fit", table, "-t", "price", *FAST, "-q", "--out", tmp_path / "m.joker")
+    assert [row["name"] for row in joker.load(tmp_path / "m.joker").columns_] == ["size", "age, in years"]
+    options = ("--loss", "squared", "-m", 10, "--drop", '"age, in years"', "-q", "--out", tmp_path / "k.joker")
+    well("fit", table, "-t", "price", *options)
+    assert joker.load(tmp_path / "k.joker").schema_.names == ("size",)
+
+
+def test_names_with_commas(table: Path, tmp_path: Path) -> None:
+    well("fit", table, "-t", "price", "--columns", 'size,"age, in years"', *FAST, "-q", "--out", tmp_path / "m.joker")
+    well("fit", table, "-t", "age, in years", "--drop", "price", *FAST, "-q", "--out", tmp_path / "m.joker")
+    assert [row["name"] for row in joker.load(tmp_path / "m.joker").columns_] == ["size"]
+
+
+@pytest.mark.parametrize("missing", ["impute", "drop", "error"])
+def test_missing_values(missing: str, table: Path, tmp_path: Path) -> None:
+    options = ("-t", "price", "--missing", missing, *FAST, "--out", tmp_path / "m.joker")
+    if missing == "error":
+        assert "--missing impute or --missing drop" in refused("fit", table, *options)
+        return
+    done = well("fit", table, *options)
+    assert ("rows with missing values are left out" in done.err) == (missing == "drop")
+
+
+def test_a_kernel_machine_takes_no_missing_values(table: Path, tmp_path: Path) -> None:
+    options = ("-t", "price", "--loss", "squared", "--missing", "impute", "--out", tmp_path / "m.joker")
+    assert "Use --model table" in refused("fit", table, *options, status=2)
+    options = ("-t", "price", "--loss", "squared", "--model", "table", "--out", tmp_path / "m.joker")
+    assert "--loss must not be given" in refused("fit", table, *options, status=2)
+
+
+def test_kinds_of_columns(table: Path, tmp_path: Path) -> None:
+    options = ("-t", "price", "--kinds", "size=drop", *FAST, "-q", "--out", tmp_path / "m.joker")
+    well("fit", table, *options)
+    assert joker.load(tmp_path / "m.joker").columns_[0]["kind"] == "left out"
+    bad = ("-t", "price", "--kinds", "size", *FAST, "-q", "--out", tmp_path / "m.joker")
+    assert "--kinds must be names with kinds" in refused("fit", table, *bad, status=2)
+
+
+def test_the_last_column_of_a_named_table(table: Path, tmp_path: Path) -> None:
+    well("fit", table, "-t", "-1", "--drop", "size", *FAST, "-q", "--out", tmp_path / "m.joker")
+    assert joker.load(tmp_path / "m.joker").target_name_ == "age, in years"
+
+
+@pytest.mark.parametrize("model", [("--max-time", 2), ("--loss", "squared", "-m", 10)])
+def test_files_with_spaces_and_decimal_commas(model: tuple[object, ...], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2)).round(3)
+    lines = ["a   b  y", *(f"{a} {b}    {a + b:.3f}" for a, b in x)]
+    (tmp_path / "d.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    well("fit", tmp_path / "d.txt", "-t", "y", *model, "-q", "--out", tmp_path / "m.joker")
+    well("predict", tmp_path / "m.joker", tmp_path / "d.txt", "-q", "--out", tmp_path / "p.csv")
+    expected = predictions(tmp_path / "p.csv")
+    assert np.corrcoef(expected, x.sum(axis=1))[0, 1] > 0.8
+    text = "\n".join(";".join(line.split()) for line in lines).replace(".", ",")
+    (tmp_path / "e.csv").write_text(text + "\n", encoding="utf-8")
+    for decimal in ((), ("--decimal", ",")):
+        well("predict", tmp_path / "m.joker", tmp_path / "e.csv", *decimal, "-q", "--out", tmp_path / "p.csv")
+        assert np.allclose(predictions(tmp_path / "p.csv"), expected)
+    said = refused("fit", tmp_path / "e.csv", "-t", "y", "--decimal", "x", "--out", tmp_path / "m.joker", status=2)
+    assert "--decimal must be" in said or "decimal must be" in said
+
+
+def test_a_model_of_the_program_matches_names_in_python(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=["a", "b", "c"])
+    frame.assign(y=frame["a"] > 0).to_csv(tmp_path / "d.csv", index=False)
+    well("fit", tmp_path / "d.csv", "-t", "y", "--task", "classify", "-m", 50, "-q", "--out", tmp_path / "m.joker")
+    model = joker.load(tmp_path / "m.joker")
+    expected = model.predict(frame)
+    assert np.array_equal(model.predict(frame[["c", "a", "b"]]), expected)
+    with pytest.raises(joker.errors.InvalidData, match="missing: 'b'"):
+        model.predict(frame.rename(columns={"b": "z"}))

@@ -1,0 +1,35 @@
+"""Small raw tables with words, categories, dates and missing values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+FAST = {"max_time": 2.0, "random_state": 0}  # settings of a quick fit
+
+
+def raw_frame(n: int = 240, seed: int = 0) -> pd.DataFrame:
+    """Return a table with a price that depends on size, city, age and date."""
+    rng = np.random.default_rng(seed)
+    size = rng.lognormal(3, 0.8, n)
+    city = rng.choice(["Bern", "Basel", "Genf", "Zug"], n, p=[0.5, 0.3, 0.15, 0.05])
+    age = rng.integers(0, 90, n).astype(float)
+    day = np.datetime64("2021-01-01") + rng.integers(0, 900, n).astype("timedelta64[D]")
+    worth = {"Bern": 1.0, "Basel": 2.0, "Genf": 3.0, "Zug": 4.0}
+    trend = (day - np.datetime64("2021-01-01")).astype(int) / 900
+    price = np.log(size) + np.array([worth[c] for c in city]) - 0.02 * age + 2 * trend + 0.1 * rng.normal(size=n)
+    frame = pd.DataFrame({"size": size, "city": city, "age": age, "sold": day.astype(str), "new": age < 10})
+    frame["code"] = [f"h{j:05d}" for j in range(n)]
+    frame["country"] = "CH"
+    frame.loc[rng.random(n) < 0.15, "age"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "city"] = None
+    frame["price"] = price
+    return frame
+
+
+def split(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+    """Return the inputs and the price."""
+    frame = raw_frame(n, seed)
+    return frame.drop(columns="price"), frame["price"].to_numpy()

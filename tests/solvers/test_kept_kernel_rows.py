@@ -1,0 +1,97 @@
+"""Kept rows of the kernel matrix: the same products, in bounded memory, whatever was kept before."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from joker import kernels
+from joker.data import TensorRows
+from joker.solvers.kept_kernel_rows import KeptKernelRows, kept_bytes, kept_rows
+
+KERNEL = kernels.get("gaussian", bandwidth=1.5)
+X = torch.randn(700, 4, generator=torch.Generator().manual_seed(0))
+K = KERNEL(X.double(), X.double())
+
+
+def kept(count: int) -> KeptKernelRows:
+    return KeptKernelRows(TensorRows(X), KERNEL, count, 2**24)
+
+
+def random_rows(seed: int, k: int) -> torch.Tensor:
+    return torch.randperm(len(X), generator=torch.Generator().manual_seed(seed))[:k]
+
+
+@pytest.mark.parametrize("count", [60, 200, 700])
+def test_products_are_those_of_the_kernel_matrix(count: int) -> None:
+    """Also where rows have to make room for others, and where a block has more rows than are kept."""
+    memory = kept(count)
+    for seed in range(12):
+        rows, out = random_rows(seed, 90), torch.ones(len(X), 2)
+        v = torch.randn(len(rows), 2, generator=torch.Generator().manual_seed(seed))
+        memory.add_product(rows, X[rows], v, out)
+        torch.testing.assert_close(out.double(), 1 + K[:, rows] @ v.double(), rtol=1e-4, atol=1e-4)
+        used = memory.slot >= 0
+        assert int(used.sum()) <= count
+        assert torch.equal(memory.row[memory.slot[used]], used.nonzero()[:, 0])
+
+
+@pytest.mark.parametrize("count", [60, 700])
+def test_the_whole_product_leaves_out_zeros_and_keeps_what_fits(count: int) -> None:
+    memory = kept(count)
+    memory.add_product(random_rows(1, 50), X[random_rows(1, 50)], torch.ones(50, 1), torch.zeros(len(X), 1))
+    v = torch.randn(len(X), 3, generator=torch.Generator().manual_seed(5))
+    v[300:] = 0
+    for _ in range(2):
+        out = torch.zeros(len(X), 3)
+        memory.add_whole_product(v, out)
+        torch.testing.assert_close(out.double(), K @ v.double(), rtol=1e-4, atol=1e-4)
+    assert memory.filled <= count
+    assert count == 60 or int((memory.slot[300:] >= 0).sum()) <= 50
+
+
+@pytest.mark.parametrize("count", [60, 600, 700])
+def test_the_whole_product_with_every_row(count: int) -> None:
+    """Where the first rows are kept, the others are computed once for each pair."""
+    memory = kept(count)
+    for seed in range(2):
+        v = torch.randn(len(X), 3, generator=torch.Generator().manual_seed(seed))
+        out = torch.zeros(len(X), 3)
+        memory.add_whole_product(v, out)
+        torch.testing.assert_close(out.double(), K @ v.double(), rtol=1e-4, atol=1e-4)
+    assert torch.equal(memory.row, torch.arange(count))
+
+
+def test_a_row_is_computed_once() -> None:
+    calls = []
+
+    class Counted:
+        diag, work_bytes = KERNEL.diag, KERNEL.work_bytes
+
+        def __call__(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            calls.append(len(z))
+            return KERNEL(x, z)
+
+    memory = KeptKernelRows(TensorRows(X), Counted(), 300, 2**24)
+    rows = random_rows(2, 200)
+    for _ in range(3):
+        memory.add_product(rows, X[rows], torch.ones(200, 1), torch.zeros(len(X), 1))
+    assert sum(calls) == len(X)
+
+
+def test_the_kernel_of_a_row_does_not_depend_on_the_rows_beside_it() -> None:
+    """So a solve that is continued, and computes rows anew, ends with the same bits."""
+    one, other = kept(700), kept(700)
+    rows = random_rows(3, 100)
+    one.add_product(rows, X[rows], torch.ones(100, 1), torch.zeros(len(X), 1))
+    for row in rows.flip(0).split(7):
+        other.add_product(row, X[row], torch.ones(len(row), 1), torch.zeros(len(X), 1))
+    assert torch.equal(one.memory[one.slot[rows]], other.memory[other.slot[rows]])
+
+
+@pytest.mark.parametrize("room", [0, 10**5, 10**6, 10**7])
+def test_kept_rows_fit_their_room(room: int) -> None:
+    count = kept_rows(1_000, 64, room, 4)
+    assert kept_bytes(1_000, count, 4) <= room or count == 0
+    assert count == 0 or 128 <= count <= 1_000
+    assert kept_rows(1_000, 64, 10**9, 4) == 1_000

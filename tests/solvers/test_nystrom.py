@@ -1,0 +1,40 @@
+"""The preconditioner is the inverse that Woodbury's formula gives, and makes conjugate gradients quick."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from joker import kernels
+from joker.data import TensorRows
+from joker.solvers.nystrom import Nystrom, landmarks, nystrom_bytes
+
+KERNEL = kernels.get("gaussian", bandwidth=1.0)
+X = torch.randn(300, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("lam", [[0.1], [0.01, 0.1, 3.0]], ids=len)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_all_rows_as_landmarks_it_is_the_inverse(lam: list[float], weighted: bool) -> None:
+    weights = torch.rand(300, dtype=torch.float64) + 0.5 if weighted else torch.ones(300, dtype=torch.float64)
+    penalties = torch.tensor(lam, dtype=torch.float64)
+    inverse = Nystrom(KERNEL, TensorRows(X), 300, weights, penalties, 2**20, 0)
+    v = torch.randn(300, len(lam), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found, K = inverse(v), KERNEL(X, X)
+    for j, penalty in enumerate(lam):
+        torch.testing.assert_close((K + torch.diag(penalty / weights)) @ found[:, j], v[:, j], rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_weight_zero_stay_at_zero() -> None:
+    weights = torch.ones(300, dtype=torch.float64)
+    weights[::3] = 0
+    inverse = Nystrom(KERNEL, TensorRows(X), 50, weights, torch.tensor([0.1], dtype=torch.float64), 2**20, 0)
+    assert not inverse(torch.ones(300, 1, dtype=torch.float64))[::3].any()
+
+
+def test_landmarks_fit_their_room() -> None:
+    assert landmarks(20_000, 10**12, 4) == 2_000
+    assert landmarks(8_000, 10**12, 4) == 1_000
+    assert landmarks(100, 10**12, 4) == 50
+    for room in (10**5, 10**6, 10**8):
+        assert nystrom_bytes(20_000, landmarks(20_000, room, 4), 4) <= room

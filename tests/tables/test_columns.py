@@ -1,0 +1,79 @@
+"""The kind of each column."""
+
+import numpy as np
+import pytest
+
+from joker.errors import InvalidData, InvalidParameter
+from joker.tables.columns import decide_kinds
+from joker.tables.frames import read_table
+
+N = 40
+
+
+def kinds(given: dict[str, str] | None = None, **columns: object) -> dict[str, tuple[str, str]]:
+    """Return kind and reason of each column."""
+    return {kind.name: (kind.kind, kind.reason) for kind in decide_kinds(read_table(columns), given)}
+
+
+def numbers(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=N)
+
+
+def test_kinds_of_columns() -> None:
+    found = kinds(
+        a=numbers(),
+        word=["u", "v"] * (N // 2),
+        day=["2024-01-31", "2024-2-1 12:30"] * (N // 2),
+        german=["31.12.2023", "1.1.2024"] * (N // 2),
+        flag=np.arange(N) % 3 == 0,
+    )
+    assert [kind for kind, _ in found.values()] == ["number", "category", "date", "date", "boolean"]
+
+
+def test_columns_that_are_left_out() -> None:
+    a = numbers()
+    found = kinds(
+        a=a,
+        constant=np.ones(N),
+        empty=[None] * N,
+        same=a,
+        feet=3.28 * a + 1,
+        key=[f"k{j}" for j in range(N)],
+        id=np.arange(N),
+        b=numbers(1),
+    )
+    assert {name for name, (kind, _) in found.items() if kind == "drop"} == {
+        *("constant", "empty", "same", "feet", "key", "id")
+    }
+    assert found["same"][1] == "the same as 'a'"
+    assert found["feet"][1] == "the same as 'a', in another unit"
+    assert found["key"][1].startswith("an identifier")
+
+
+def test_the_user_decides() -> None:
+    found = kinds({"zip": "category", "a": "drop"}, zip=np.arange(N) % 7, a=numbers(), b=numbers(1))
+    assert found["zip"] == ("category", "")
+    assert found["a"] == ("drop", "as asked")
+
+
+def test_free_text_is_refused_with_a_remedy() -> None:
+    text = [f"a long text about the wine number {j} and more" for j in range(N)]
+    with pytest.raises(InvalidData, match=r"'note' is free text.*columns=\{'note': 'drop'\}.*TfidfVectorizer"):
+        kinds(note=text)
+    assert kinds({"note": "drop"}, note=text, a=numbers())["note"][0] == "drop"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"b": "category"}, "columns must be one of a; got 'b'"),
+        ({"a": "word"}, "kind of column 'a' must be one of"),
+        (["a"], "columns must be a dictionary"),
+        ({"t": "number"}, "column 't' has text"),
+        ({"t": "date"}, "column 't' has others"),
+    ],
+)
+def test_bad_kinds(given: object, said: str) -> None:
+    columns = {"t": ["u", "v"] * (N // 2)} if "t" in str(given) and "category" not in str(given) else {"a": numbers()}
+    with pytest.raises((InvalidParameter, InvalidData), match=said):
+        kinds(given, **columns)  # type: ignore[arg-type]
