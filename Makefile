@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := test
-.PHONY: test lint slow demo results clean
+.PHONY: test lint slow faults demo results clean
 
 test: lint  ## style, types and all fast tests: every change must pass
 	$(BIN)/pytest -n $(WORKERS)
@@ -16,6 +16,9 @@ lint: $(READY)  ## style and types only
 
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -m slow
+
+faults: $(READY)  ## the whole campaign of faults: files, kills, disk errors, extreme numbers
+	$(BIN)/pytest tests/faults tests/data/sources/test_damaged_files.py -m "slow or not slow"
 
 demo: $(READY)  ## joker and scikit-learn on two problems: a table, and plots in demo/
 	$(BIN)/python examples/demo.py

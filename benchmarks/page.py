@@ -110,6 +110,13 @@ SECTIONS = (
         ("../benchmarks/results/tuning.png",),
     ),
     Section(
+        "standardize",
+        "Inputs as they come: z-scores or not",
+        "R² or accuracy on test rows, with default settings and a path of four λ. Columns of text are 0/1 columns. "
+        '`standardize="auto"` decides by the scales of the inputs only.',
+        "python benchmarks/standardize.py",
+    ),
+    Section(
         "out_of_core",
         "Training from a disk",
         "The same fit from a row store on the disk, within a memory budget, and from memory.",

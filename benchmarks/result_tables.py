@@ -209,6 +209,17 @@ def out_of_core(results: Results) -> Iterator[str]:
     )
 
 
+def standardize(results: Results) -> Iterator[str]:
+    """z-scores of inputs, on, off and chosen."""
+    rows = [
+        [name, f"{found['off']:.4f}", f"{found['on']:.4f}", "on" if found["auto"] else "off"]
+        for name, found in results["sets"].items()
+    ]
+    means = results["summary"]
+    rows.append(["mean", f"{means['mean_off']:.4f}", f"{means['mean_on']:.4f}", f"{means['mean_auto']:.4f}"])
+    yield table(("set", "off", "on", '"auto" takes'), rows)
+
+
 def path(results: Results) -> Iterator[str]:
     """Fifteen λ against one."""
     rows = [
@@ -340,7 +351,7 @@ def demo(results: Results) -> Iterator[str]:
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
-        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, tuning, out_of_core, path, averaging, block_solver,
-        ablations, scaling, figures, demo,
+        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, tuning, standardize, out_of_core, path, averaging,
+        block_solver, ablations, scaling, figures, demo,
     )
 }  # fmt: skip

@@ -699,7 +699,13 @@ def test_the_input_is_not_changed(loss):
 
 
 def test_every_error_class_is_met_here():
-    of_files = {errors.StateMismatch, errors.InvalidFile, errors.MissingFile, errors.InexactFeatures}  # met there
+    of_files = {
+        errors.StateMismatch,
+        errors.InvalidFile,
+        errors.MissingFile,
+        errors.InexactFeatures,
+        errors.NotSynced,
+    }  # met there
     of_estimators = {errors.EdgeOfPath, errors.GuessedTask, errors.UnknownSetting}
     of_plots, of_cards = {errors.MissingPackage}, {errors.CaptureFailed, errors.SlowerWithoutTriton}
     assert {error for _, error, *_ in TABLE.values()} == {

@@ -75,6 +75,10 @@ class EdgeOfPath(JokerError, UserWarning):
     """The best λ of a path is its smallest or its largest one, so that a better one may lie outside."""
 
 
+class NotSynced(JokerError, UserWarning):
+    """A file is complete and in its place, but the disk has not confirmed its name."""
+
+
 class CaptureFailed(JokerError, UserWarning):
     """A CUDA graph could not be captured; the solver continues without it."""
 

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,24 @@ def growth(work):
     work()
     return status("VmHWM") - before
 
-def data(n, d, dtype="float32", classes=0, density=None):
+def labelled(codes, kind):
+    import pandas
+    names = np.array([f"class {k}" for k in range(codes.max() + 1)], dtype=object)
+    return pandas.Categorical.from_codes(codes, names) if kind == "category" else names[codes]
+
+def data(n, d, dtype="float32", classes=0, density=None, labels=None, scales=1.0):
     if density:
         X = sp.random(n, d, density, format="csr", random_state=0, dtype=dtype)
     else:
         X = np.random.default_rng(0).standard_normal((n, d), dtype="float32")
         X = abs(3 * X).astype(dtype) if dtype == "uint8" else X.astype(dtype)
     s = np.asarray(X[:, [0]].todense()).ravel() + np.arange(n) / n if density else X[:, 0].astype("float32")
-    return X, np.digitize(s, np.quantile(s, np.linspace(0, 1, classes + 1)[1:-1])) if classes else s
+    X *= X.dtype.type(scales) ** np.arange(d, dtype=X.dtype) if scales != 1 else 1
+    y = np.digitize(s, np.quantile(s, np.linspace(0, 1, classes + 1)[1:-1])) if classes else s
+    if labels:
+        import pandas
+        y = pandas.Series(labelled(y, labels))
+    return X, y
 
 def smallest(work):
     try:
@@ -91,10 +102,21 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
     "wide, exact": ("KernelRidge", {"n_features": None, "dtype": "float64"}, {"n": 1_000, "d": 1_500}, 1),
     "sparse, exact": ("KernelRidge", {"n_features": None}, {"n": 300, "d": 4_000, "density": 0.01}, 1),
     "sparse": ("KernelRidge", {"n_features": 100}, {"n": 20_000, "d": 2_000, "density": 0.01}, 1),
+    "categories": ("KernelSVC", {"n_features": 50}, {"n": 300_000, "d": 3, "classes": 3, "labels": "category"}, 1),
+    "text": ("KernelSVC", {"n_features": 50}, {"n": 100_000, "d": 3, "classes": 3, "labels": "text"}, 1),
+    "probabilities": ("KernelLogistic", {"n_features": 100}, {"n": 30_000, "d": 10, "classes": 5}, 1),
+    "other scales": ("KernelHuber", {"n_features": 100}, {"n": 40_000, "d": 10, "scales": 3.0}, 1),
     "uint8": ("KernelRidge", {"n_features": 100, "standardize": True}, {"n": 40_000, "d": 100, "dtype": "uint8"}, 1),
 }
 SLOW: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
     **{f"{name}, {factor} x": (*case[:3], factor) for name, case in CASES.items() for factor in (1.2, 2)},
+    "many categories": ("KernelSVC", {"n_features": 64}, {"n": 500_000, "d": 5, "classes": 9, "labels": "category"}, 1),
+    "text, path": (
+        "KernelLogistic",
+        {"n_features": 64, "lam": [0.1, 1.0, 10.0]},
+        {"n": 300_000, "d": 5, "classes": 3, "labels": "text"},
+        1,
+    ),
     "many rows": ("KernelRidge", {"n_features": 64}, {"n": 1_500_000, "d": 5}, 1),
     "many rows, momentum": ("KernelRidge", {"n_features": 64, "momentum": True}, {"n": 500_000, "d": 5}, 1),
     "many rows, path": ("KernelRidge", {"n_features": 64, "lam": POWERS}, {"n": 300_000, "d": 5}, 1),
@@ -277,3 +299,44 @@ def test_a_card_holds_no_more_than_its_budget(settings: dict[str, Any]) -> None:
         before = torch.cuda.memory_allocated()
         work()
         assert torch.cuda.max_memory_allocated() - before <= model.memory
+
+
+def random_case(rng: np.random.Generator) -> tuple[str, dict[str, Any], dict[str, Any], float]:
+    """A random estimator, its settings, the shape of its data, and the budget as a multiple of the smallest one."""
+    classes = int(rng.choice([0, 0, 2, 3, 7]))
+    kinds = (
+        ["KernelSVC", "KernelLogistic"] if classes else ["KernelRidge", "KernelHuber", "KernelSVR", "KernelQuantile"]
+    )
+    sparse = rng.random() < 0.15
+    exact = rng.random() < 0.3
+    n = int(10 ** rng.uniform(2.5, 3.6 if exact else 5.0))
+    d = int(10 ** rng.uniform(0, 1.7 if n > 20_000 else 2.3))
+    settings: dict[str, Any] = {"n_features": None if exact else int(10 ** rng.uniform(1, 3))}
+    settings["kernel"] = str(rng.choice(["gaussian", "matern12", "laplacian", "cauchy"]))
+    settings["precision"] = str(rng.choice(["auto", "float32", "float64"]))
+    if rng.random() < 0.3:
+        settings["lam"] = [0.1, 1.0, 10.0]
+    if rng.random() < 0.2:
+        settings["early_stopping"] = True
+    if rng.random() < 0.2:
+        settings["standardize"] = bool(rng.random() < 0.5)
+    shape: dict[str, Any] = {"n": n, "d": d, "classes": classes, "dtype": str(rng.choice(["float32", "float64"]))}
+    if sparse:
+        shape |= {"d": int(10 ** rng.uniform(2, 3.3)), "density": 0.01}
+    elif rng.random() < 0.3:
+        shape["scales"] = 1.1
+    if classes and rng.random() < 0.4:
+        shape["labels"] = str(rng.choice(["category", "text"]))
+    return str(rng.choice(kinds)), settings, shape, float(rng.choice([1.0, 1.2, 2.0]))
+
+
+@pytest.mark.slow
+def test_random_shapes_keep_their_budget() -> None:
+    """The seed changes by the date, so that in time many shapes are tried; a failure names it."""
+    seed = int(os.environ.get("JOKER_SEED", date.today().toordinal()))
+    count = int(os.environ.get("JOKER_SHAPES", "200"))
+    rng = np.random.default_rng(seed)
+    cases = {f"seed {seed}, case {k}": random_case(rng) for k in range(count)}
+    found = run(cases)
+    wrong = over(found)
+    assert not wrong, "\n".join(f"{line}\n{cases.get(line.partition(':')[0])}" for line in wrong)

@@ -553,4 +553,7 @@ def assert_close(found: np.ndarray, expected: list[Any]) -> None:
 
 def test_there_are_files_of_earlier_versions() -> None:
     kept = {"ridge", "logistic_path", "svc_stored", "sparse_huber"}
-    assert {*(f"version1_{name}.joker" for name in kept), "version2_widths.joker"} <= set(INPUT_DTYPES)
+    newer = {"version2_widths.joker", "version3_scaled.joker", "version3_probabilities.joker"}
+    assert {*(f"version1_{name}.joker" for name in kept), *newer} <= set(INPUT_DTYPES)
+    versions = {container.read(FIXTURES / name)[0]["version"] for name in INPUT_DTYPES}
+    assert versions == set(range(1, container.VERSION + 1))  # a new version of the format needs a file

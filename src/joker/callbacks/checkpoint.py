@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import zipfile
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -15,11 +16,14 @@ import torch
 from joker.callbacks.base import Callback
 from joker.callbacks.run import Run
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
+from joker.runtime import format_bytes
 from joker.runtime.atomic_file import replace_file, resolve_target
 
 FORMAT = "joker checkpoint 1"
 EXAMPLE = "fit.checkpoint"  # a file name, for messages
 # The errors that zipfile and torch raise for a file that is damaged or of another kind.
+MAX_COUNT = 2**48  # steps; a fit of a million steps a second would take nine years
+WRONG_CONTENT = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)  # tensors of other shapes, too
 READ_ERRORS = (OSError, EOFError, RuntimeError, ValueError, LookupError, TypeError, zipfile.BadZipFile, UnpicklingError)
 
 
@@ -70,17 +74,22 @@ class Checkpoint(Callback):
         try:
             with replace_file(self.path, EXAMPLE) as temporary:
                 torch.save({"format": FORMAT, "run": run.state_dict()}, temporary)
-        except RuntimeError as error:  # raised by torch when the disk is full
+        except RuntimeError as error:  # raised by torch, without the reason, when the disk is full
             raise InvalidFile(
-                f"a checkpoint must be in a place with room for it; writing {self.path} failed: {error}. Free some "
+                f"a checkpoint must be in a place with room for it; writing {self.path} failed, and "
+                f"{format_bytes(shutil.disk_usage(Path(self.path).resolve().parent).free)} are free there. Free some "
                 "space, or use another path."
             ) from error
         self._saved = run.epoch
 
     def _continue(self, run: Run, path: Path) -> None:
         saved = read(path, run.device)
+        if _impossible(saved) or not _alike(run.state_dict(), saved):
+            raise InvalidFile(_refusal(path, "it holds impossible values, or the state of another kind of fit"))
         try:
             run.load_state_dict(saved)
+        except WRONG_CONTENT as error:
+            raise InvalidFile(_refusal(path, "its content is not that of a fit")) from error
         except StateMismatch as error:
             raise StateMismatch(
                 f"{path}: {error} Or remove the file, or use Checkpoint(..., resume=False), to start again. "
@@ -100,6 +109,31 @@ def read(path: Path, device: torch.device) -> dict[str, Any]:
         raise InvalidFile(_refusal(path, "it is damaged or of another kind"))
     state: dict[str, Any] = saved["run"]
     return state
+
+
+def _alike(fresh: object, saved: object) -> bool:
+    """Whether a saved value has the type of the one that a new fit has; counts and times are at least 0.
+
+    The parts that identify the problem are compared elsewhere, and lists grow during a fit.
+    """
+    if isinstance(fresh, dict):
+        if not isinstance(saved, dict) or not fresh.keys() <= saved.keys():
+            return False
+        return all(name == "identity" or _alike(value, saved[name]) for name, value in fresh.items())
+    if isinstance(fresh, int | float) and not isinstance(fresh, bool):
+        return isinstance(saved, int | float) and saved >= 0
+    return fresh is None or isinstance(saved, type(fresh) | list if isinstance(fresh, tuple) else type(fresh))
+
+
+def _impossible(saved: object) -> bool:
+    """Whether a number or tensor in nested dictionaries, lists and tuples is NaN, or counts more steps than any fit."""
+    if isinstance(saved, torch.Tensor):
+        return bool(saved.isnan().any())
+    if isinstance(saved, dict | list | tuple):
+        return any(map(_impossible, saved.values() if isinstance(saved, dict) else saved))
+    if isinstance(saved, int):
+        return abs(saved) > MAX_COUNT
+    return isinstance(saved, float) and saved != saved  # noqa: PLR0124  # NaN
 
 
 def _refusal(path: Path, found: str) -> str:

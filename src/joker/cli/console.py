@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+WRITTEN = ("model", "store", "out")  # the facts that name a file that a command has written
 MAX_SHOWN = 12  # entries of a list in a table for a reader
 Update = Callable[[int, int | None], None]  # the number of rows done, and of all rows if that is known
 
@@ -28,8 +29,13 @@ class ReportOptions:
 
     def result(self, facts: Mapping[str, Any]) -> None:
         """Print the result of a command, as JSON or as a table for a reader."""
-        print(json.dumps(plain(facts), ensure_ascii=False, allow_nan=False) if self.as_json else table(facts))
-        sys.stdout.flush()  # raises the error of a full disk here
+        try:
+            print(json.dumps(plain(facts), ensure_ascii=False, allow_nan=False) if self.as_json else table(facts))
+            sys.stdout.flush()  # raises the error of a full disk here
+        except OSError as error:
+            for written in (facts[name] for name in WRITTEN if facts.get(name)):
+                error.add_note(f"Only this report is lost: {written} is complete.")
+            raise
 
     def summary(self, facts: Mapping[str, Any]) -> None:
         """Print a summary of what a command did, unless --quiet is given."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from joker.cli import row_stores
+from joker.cli import parse, row_stores
 from joker.cli.command import Command
 from joker.cli.console import ReportOptions
 from joker.cli.options import DataFile, Memory, TableOptions, Task, compute_option
@@ -20,7 +20,10 @@ from joker.runtime import format_bytes
 
 def convert(
     data: DataFile,
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="The row store to write, such as train.rows.")],
+    store: Annotated[
+        Path,
+        typer.Argument(metavar="STORE", help="The row store to write, such as train.rows.", parser=parse.output_path),
+    ],
     task: Annotated[Task | None, typer.Option(help="The kind of the target; detected by default.")] = None,
     dtype: Annotated[
         str | None,

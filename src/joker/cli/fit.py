@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from joker.callbacks import Callback, Checkpoint, Progress
-from joker.cli import row_stores
+from joker.cli import parse, row_stores
 from joker.cli.command import Command
 from joker.cli.console import ReportOptions
 from joker.cli.model_files import facts_of
@@ -31,6 +31,7 @@ from joker.cli.prediction_files import check_output
 from joker.cli.raw_tables import is_raw_table, looks_like_libsvm_file, open_training
 from joker.data import Store
 from joker.errors import InvalidParameter
+from joker.runtime.atomic_file import exclusive
 
 # Options that the model for raw tables has too.
 SHARED_OPTIONS = {
@@ -38,7 +39,10 @@ SHARED_OPTIONS = {
     *("task", "class_weight", "max_time", "device", "memory", "seed", "scratch"),
 }
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="MODEL", help="The file of the model, such as model.joker.")
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="MODEL", help="The file of the model, such as model.joker.", parser=parse.output_path
+    ),
 ]
 
 
@@ -96,6 +100,8 @@ def fit(
     settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
     with ExitStack() as stack:
         path = None if dry_run else _checked_output(out, data)
+        if path is not None:
+            stack.enter_context(exclusive(path))
         checkpoints = [] if path is None else [stack.enter_context(checkpoint(path, resume, report))]
         store = stack.enter_context(training_store(data, table, model, [settings], compute, path, report))
         estimator = build_estimator.estimator(model, str(store.task), store.classes, **settings)

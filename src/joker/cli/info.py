@@ -16,7 +16,9 @@ from joker.cli.console import ReportOptions
 from joker.cli.convert import facts_of_store
 from joker.cli.model_files import facts_of, open_model
 from joker.data import open_store
+from joker.data.store.header import STORE_VERSION
 from joker.errors import MissingFile
+from joker.models.io import container
 from joker.runtime import VERSION, format_bytes, gpus
 
 PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow", "h5py", "triton")
@@ -35,11 +37,11 @@ def info(
 def _file(path: Path, as_json: bool) -> dict[str, Any]:
     if not path.exists():
         raise MissingFile(f"a file must exist; there is no {path}. Check the path.")
-    return (
-        facts_of_store(open_store(path))
-        if row_stores.is_store(path)
-        else facts_of(open_model(path), path, as_json=as_json)
-    )
+    if row_stores.is_store(path):
+        return {**facts_of_store(open_store(path)), "format": STORE_VERSION}
+    facts = facts_of(open_model(path), path, as_json=as_json)
+    document, _ = container.read(path)
+    return {**facts, **{name: document[name] for name in ("written_by", "sha256")}, "format": document["version"]}
 
 
 def _machine() -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,15 @@ from joker.errors import InvalidParameter
 AUTO, EXACT = "auto", "exact"
 MAX_RANGE_VALUES = 1_000  # a range of λ with more values is a mistake
 _POWER = re.compile(r"([^^]+)\^([^^]+)")
+
+
+class FolderPath(type(Path())):  # type: ignore[misc]
+    """A path that ends in a slash, which a Path does not keep."""
+
+
+def output_path(text: str) -> Path:
+    """Return the path of a file to write; a slash at its end is kept in mind, and refused with the other faults."""
+    return FolderPath(text) if text.endswith(("/", os.sep)) else Path(text)
 
 
 def number(text: str, what: str) -> float:

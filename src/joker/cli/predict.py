@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from joker.cli import model_files, raw_tables, row_stores, table_models
+from joker.cli import model_files, parse, raw_tables, row_stores, table_models
 from joker.cli.command import Command
 from joker.cli.console import ReportOptions
 from joker.cli.options import DataFile, Device, Memory, ModelFile, TableFormat
@@ -23,7 +23,14 @@ def predict(
     model: ModelFile,
     data: DataFile,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The file of the predictions: .csv or .parquet.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The file of the predictions: .csv or .parquet.",
+            parser=parse.output_path,
+        ),
     ],
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     memory: Memory = "auto",

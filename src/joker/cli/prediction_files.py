@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from joker.cli.parse import FolderPath
 from joker.errors import InvalidFile, InvalidParameter, MissingFile, MissingPackage
 from joker.runtime.atomic_file import explain_errors, replace_file
 
@@ -50,6 +51,8 @@ def check_table_output(path: Path, *inputs: Path) -> str:
 
 def check_output(path: Path, *inputs: Path) -> None:
     """Refuse a path that no file can be written to, and the paths of input files."""
+    if isinstance(path, FolderPath):
+        raise InvalidParameter(f"--out must name a file; '{path}/' ends in a slash. Add the name of a file.")
     if not path.resolve().parent.is_dir():
         raise MissingFile(f"--out must be in a folder that exists; {path.resolve().parent} does not. Create it first.")
     if path.exists() and not path.is_file():

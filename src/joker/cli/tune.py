@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from joker.cli.fit import Out, progress, training_store
 from joker.cli.model_files import facts_of
 from joker.cli.options import ComputeOptions, DataFile, ModelOptions, SolverOptions, TableOptions
 from joker.cli.prediction_files import check_output
+from joker.runtime.atomic_file import exclusive
 
 MAX_TRIAL_ROWS = 100_000  # more rows change the choice little and take long
 search_option = partial(typer.Option, rich_help_panel="The search")
@@ -84,7 +85,10 @@ def tune(
     settings, keywords = {**solver.keywords, **compute.keywords}, search.keywords
     if out is not None:
         check_output(out, data)
-    with training_store(data, table, model, _candidates(settings, keywords), compute, out, report) as store:
+    with (
+        nullcontext() if out is None else exclusive(out),
+        training_store(data, table, model, _candidates(settings, keywords), compute, out, report) as store,
+    ):
         estimator = build_estimator.estimator(model, str(store.task), store.classes, **settings)
         with ExitStack() as bar:
             update, count = bar.enter_context(report.progress_bar("tune", "trials")), itertools.count(1)

@@ -53,6 +53,8 @@ from joker.runtime import chunks, release_memory
 from joker.solvers import Problem
 from joker.solvers.report import conclusion, ended_far
 
+UNIT_MARGIN = 1e6  # predictions that are so many deviations away from the mean of y must be representable
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
@@ -221,8 +223,17 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _in_units_of_y(self, weights: Tensor) -> NDArray[Any]:  # (k, t)
         """Return α or θ for the targets as the user passed them."""
-        scaled: NDArray[Any] = (weights * torch.from_numpy(self._target_scale).to(weights)).cpu().numpy()
-        return scaled
+        scaled: NDArray[Any] = weights.cpu().numpy().astype(self._result_dtype) * self._target_scale
+        return scaled.astype(self._result_dtype)
+
+    @property
+    def _result_dtype(self) -> np.dtype[Any]:
+        """The type of predictions: that of the machine, or float64 where it cannot represent the unit of y."""
+        dtype = np.dtype(str(self._machine.dtype).removeprefix("torch."))
+        limits = np.finfo(dtype)
+        largest = np.abs(self._offset).max() + UNIT_MARGIN * self._target_scale.max()
+        fits = largest < limits.max and self._target_scale.min() > UNIT_MARGIN * limits.tiny
+        return dtype if fits else np.dtype(np.float64)
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         """Return checked rows, targets and weights as a fitted estimator encodes and weights them."""
@@ -452,14 +463,14 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             return decode(self._predicted.values.copy())
         x = self._check_rows(X, reset=False)
         machine = self._machine
-        one = decode(np.zeros((1, len(machine.constant)), dtype=str(machine.dtype).removeprefix("torch.")))
+        one = decode(np.zeros((1, len(machine.constant)), dtype=self._result_dtype))
         budget, scratch = resolve.budget(self.memory), resolve.memory(self.memory, machine.constant.device)
         plan = plan_estimator_predict(
             machine, x, one, copied=copied_bytes(X, x), scaling=self._scaling, budget=budget, scratch=scratch
         )
         result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
         for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
-            f = part.cpu().numpy()
+            f = part.cpu().numpy().astype(self._result_dtype, copy=False)
             f *= self._target_scale
             f += self._offset
             result[tile] = decode(f)

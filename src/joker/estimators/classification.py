@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -19,10 +20,11 @@ from joker.data import Labels, Store
 from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators.base import KernelEstimator
+from joker.estimators.frame_labels import labels_of_column
 from joker.estimators.probabilities import choose_slopes, normalised_sigmoids, softmax, two_classes
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_words import get_loss
-from joker.estimators.store_inputs import classes_of
+from joker.estimators.store_inputs import classes_of, is_stored
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
 from joker.losses import Loss
 from joker.runtime import chunks
@@ -64,12 +66,12 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
     def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         X, y, sample_weight = train
         device = device_of(X, self.device)
-        x, y = self._check_rows(X, check_labels(y))
+        x, y = self._check_labelled(X, y)
         codes = self._learn_classes(y)
         w = weigh(self.class_weight, self.classes_, codes, check_weights(sample_weight, len(y)))
         scored = None
         if held is not None:
-            Xv, yv = self._check_rows(held[0], check_labels(held[1]), reset=False)
+            Xv, yv = self._check_labelled(*held[:2], reset=False)
             scored = Sample(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
         sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
         self._slope = 1.0
@@ -78,6 +80,16 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             self._calibrate(sample)
         self._remember(X)
         return self
+
+    def _check_labelled(self, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+        """Check rows and their labels, which stay in a data frame if they are there."""
+        labels = labels_of_column(y)
+        if labels is None or is_stored(X):
+            checked: tuple[Any, Any] = self._check_rows(X, check_labels(y), **checks)
+            return checked
+        x = self._check_rows(X, **checks)
+        check_consistent_length(x, labels)
+        return x, labels
 
     def _calibrate(self, sample: Sample) -> None:
         """Choose the slope of the probabilities, of every model of a path."""
@@ -90,14 +102,14 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         """Store the classes; return the index of the class of each row."""
         if isinstance(y, Labels):
             self.classes_ = y.classes
-            return y.codes
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
+        else:
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise InvalidData(
                 f"y must have at least two classes; got one class, {self.classes_.tolist()[0]!r}. Add rows."
             )
-        return codes_of(y, self.classes_)
+        return y.codes if isinstance(y, Labels) else codes_of(y, self.classes_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows; y may be omitted where X is a row store."""
@@ -132,7 +144,8 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return Sample(X, self._signs(codes), weigh(self.class_weight, self.classes_, codes, w))
 
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
-        classes = np.zeros(2) if y is None else np.unique(np.asarray(as_array(y)))
+        labels = labels_of_column(y)
+        classes = np.zeros(2) if y is None else np.unique(np.asarray(as_array(y))) if labels is None else labels.classes
         return np.ones((1, 1 if len(classes) <= 2 else len(classes)), dtype=np.int8), classes.itemsize
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:

@@ -173,6 +173,9 @@ def _restore(estimator: KernelEstimator, document: Document, machines: list[Mach
     # Unknown keys are ignored here and in the whole document. A key that changes predictions comes with a new version
     # of the format, which this joker refuses.
     first, *others = machines
+    settings = copy.copy(estimator)
+    settings.device = None  # this machine need not have the device
+    settings.check_settings(first.n_inputs)
     if "schema" in document:
         estimator.schema_ = Schema.from_json(document["schema"])
     estimator._target_scale = np.ones(len(first.constant))  # these two are those of files of earlier versions
@@ -210,13 +213,18 @@ def _check(model: KernelEstimator, machine: Machine) -> None:
     classes = getattr(model, "classes_", ())
     if machine.n_inputs != inputs or (names is not None and len(names) != inputs):
         raise InvalidFile(f"the model must have the {inputs} inputs it was fitted on; it has {machine.n_inputs}")
-    if np.ndim(model.bandwidth_) and (np.shape(model.bandwidth_) != (inputs,) or not np.all(model.bandwidth_ > 0)):
-        raise InvalidFile(f"there must be a positive bandwidth for each of {inputs} inputs; got {model.bandwidth_}")
-    if np.shape(model._offset) != (t,) or not np.all(np.isfinite(model._offset)):
-        raise InvalidFile(f"there must be a finite offset for each of {t} columns; got {model._offset}")
-    scale = model._target_scale
-    if np.shape(scale) != (t,) or not np.all(np.isfinite(scale)) or not np.all(scale > 0):
-        raise InvalidFile(f"there must be a positive finite scale for each of {t} columns; got {scale}")
+    _check_numbers("bandwidth", model.bandwidth_, (inputs,) if np.ndim(model.bandwidth_) else (), positive=True)
+    _check_numbers("lam", model.lam_, (), positive=True)
+    _check_numbers("intercept", model.intercept_, (t,) if np.ndim(model.intercept_) else ())
+    if hasattr(model, "mean_") != hasattr(model, "scale_"):
+        raise InvalidFile("mean and scale of the inputs must be there both, or neither")
+    if hasattr(model, "mean_"):
+        _check_numbers("mean", model.mean_, (inputs,))
+        _check_numbers("scale", model.scale_, (inputs,))
+        if np.any(model.scale_ < 0):
+            raise InvalidFile(f"the scale of an input must be at least 0; got {model.scale_.min()}")
+    _check_numbers("offset", model._offset, (t,))
+    _check_numbers("target_scale", model._target_scale, (t,), positive=True)
     slope = getattr(model, "_slope", None)
     if slope is not None and not (isinstance(slope, float) and 0 < slope < np.inf):
         raise InvalidFile(f"the slope of the probabilities must be a positive number; got {slope!r}")
@@ -225,3 +233,17 @@ def _check(model: KernelEstimator, machine: Machine) -> None:
     expected = len(model._levels) if getattr(model, "_several", False) else 1 if getattr(model, "_ravel", False) else t
     if t != expected:
         raise InvalidFile(f"there must be a column for each output or level, {expected}; got {t}")
+    levels = np.atleast_1d(getattr(model, "_levels", 0.5))
+    if levels.dtype.kind != "f" or not np.all((levels > 0) & (levels < 1)):
+        raise InvalidFile(f"the levels of quantiles must be between 0 and 1; got {levels}")
+    if len(set(np.asarray(classes).tolist())) != len(classes):
+        raise InvalidFile(f"classes must be different; got {classes}")
+
+
+def _check_numbers(name: str, values: Any, shape: tuple[int, ...], *, positive: bool = False) -> None:
+    """Refuse values that are not finite floating-point numbers of a shape."""
+    numbers = np.asarray(values)
+    right = numbers.dtype.kind == "f" and numbers.shape == shape and bool(np.isfinite(numbers).all())
+    if not right or (positive and not (numbers > 0).all()):
+        kind = "positive finite numbers" if positive else "finite numbers"
+        raise InvalidFile(f"{name} must be {kind} of shape {shape}; got {values!r}")

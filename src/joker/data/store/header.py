@@ -32,6 +32,7 @@ INPUT_TYPES = tuple(np.dtype(kind) for kind in ("u1", "<i2", "<f2", "<f4", "<f8"
 TARGET_TYPES = tuple(np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<f4", "<f8"))  # unsigned: the number of a class
 REMEDY = "Copy the file again from its source, or convert the data again."
 # Errors that a document with wrong contents may lead to.
+MAX_FILE_BYTES = 2**63  # no file system has larger files
 MALFORMED_DOCUMENT = (JokerError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -65,6 +66,7 @@ class Section:
         n, width = (int(length) for length in document["shape"])
         section = cls(int(document["offset"]), (n, width), np.dtype(document["dtype"]), tuple(document["sha256"]))
         valid = section.dtype in kinds and min(n, width, section.offset) > 0 and document["dtype"] == section.dtype.str
+        valid = valid and section.end < MAX_FILE_BYTES
         if not valid or len(section.checksums) != checksum_count(n * section.row_bytes):
             raise InvalidFile(f"a section has impossible values: {document['shape']}, {document['dtype']}")
         return section
@@ -142,6 +144,10 @@ def _check(header: Header, chunk: object) -> None:
     columns = [header.statistics[name] for name in ("mean", "deviation", "low", "high")]
     if chunk != CHECKSUM_BYTES or header.schema.width != width or any(len(values) != width for values in columns):
         raise InvalidFile(f"there must be a name and statistics for each of {width} inputs")
+    if not np.isfinite(columns).all() or min(header.statistics["deviation"]) < 0:
+        raise InvalidFile("the statistics of the inputs must be finite, and deviations at least 0")
+    if header.classes is not None and len(set(header.classes.tolist())) != len(header.classes):
+        raise InvalidFile("the classes must be different")
     if header.y is None:
         return
     if header.y.shape[0] != n or header.y.offset < header.x.end:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -30,6 +30,17 @@ MAPS: dict[str, type[FeatureMap]] = {
     "identity": Identity,
     "tensor_sketch": TensorSketch,
 }
+# The shapes of the tensors that follow from the others, by the kind of the map.
+SHAPES: dict[str, Callable[[Any], dict[str, tuple[int, ...]]]] = {
+    "fourier": lambda plain: {"phase": (plain.n_features,)},
+    "fourier_pairs": lambda plain: {},
+    "structured": lambda plain: {"phase": (plain.n_features,), "signs": (len(plain.signs), 3, plain.signs.shape[-1])},
+    "identity": lambda plain: {},
+    "tensor_sketch": lambda plain: {"buckets": tuple(plain.signs.shape)},
+}
+INDEX_TENSORS = {"buckets"}  # those that hold whole numbers
+MAX_DRAWN = 2**31  # numbers of a feature map that is drawn again: a small file must not take all memory
+MAX_DEGREE = 1_000  # of a polynomial kernel whose features are drawn again
 SAMPLE_ENTRIES = 256  # of each tensor that are saved, to distinguish another rounding from another draw
 MAX_ROUNDING = 1000  # units in the last place by which two computers may round a draw differently
 
@@ -61,7 +72,7 @@ def unpack_map(reader: ModelReader, n_features: int) -> FeatureMap:
     plain = _unpack_draw(reader, n_features - constant) if "draw" in reader.document else _unpack_tensors(reader)
     # One call on the CPU checks that the shapes of the tensors agree, before they are moved to a GPU.
     psi = plain(torch.zeros(1, plain.n_inputs, dtype=reader.dtype))
-    if psi.shape != (1, n_features - constant) or not bool(psi.isfinite().all()):
+    if psi.shape != (1, n_features - constant) or psi.dtype != reader.dtype or not bool(psi.isfinite().all()):
         raise InvalidFile(
             f"there must be {n_features - constant} finite features, one for each weight; got {tuple(psi.shape)}"
         )
@@ -77,9 +88,15 @@ def _pack_tensors(plain: FeatureMap) -> tuple[Document, Tensors]:
 def _unpack_tensors(reader: ModelReader) -> FeatureMap:
     name, numbers = reader.document["map"]
     tensors: dict[str, Any] = {
-        key.removeprefix("map."): reader.take(key) for key in reader.tensors if key.startswith("map.")
+        key.removeprefix("map."): reader.take(key, index=key.removeprefix("map.") in INDEX_TENSORS)
+        for key in reader.tensors
+        if key.startswith("map.")
     }
-    return MAPS[name](**numbers, **tensors)
+    plain = MAPS[name](**numbers, **tensors)
+    for key, shape in SHAPES[name](plain).items():
+        if tuple(tensors[key].shape) != shape:
+            raise InvalidFile(f"the tensor 'map.{key}' must have shape {shape}; it has {tuple(tensors[key].shape)}")
+    return plain
 
 
 def _numbers(plain: FeatureMap) -> dict[str, Any]:
@@ -121,6 +138,9 @@ def _unpack_draw(reader: ModelReader, m: int) -> FeatureMap:
     if document["features"] != m:  # checked before drawing, which could take any amount of memory
         raise InvalidFile(f"there must be {m} features, one for each weight; there are {document['features']}")
     kernel = decode(document["kernel"], reader.custom)
+    numbers = document["inputs"] * max(m, getattr(kernel, "degree", 1))
+    if numbers > MAX_DRAWN or getattr(kernel, "degree", 1) > MAX_DEGREE:
+        raise InvalidFile(f"features must have at most {MAX_DRAWN} numbers; these have {numbers}")
     draw = Draw(kernel, document["kind"], document["inputs"], m, document["seed"])
     again = _redraw(draw, reader.dtype)
     if _checksum(again.tensors) != document["sha256"]:
@@ -131,7 +151,8 @@ def _unpack_draw(reader: ModelReader, m: int) -> FeatureMap:
 def _compare(again: FeatureMap, reader: ModelReader) -> None:
     """Raise InvalidFile for another draw; warn if the same draw is rounded differently."""
     document = reader.document["draw"]
-    if not all(_near(_sample(t), reader.take(f"witness.{name}")) for name, t in again.tensors.items()):
+    saved = {name: reader.take(f"witness.{name}", index=not t.is_floating_point()) for name, t in again.tensors.items()}
+    if not all(_near(_sample(t), saved[name]) for name, t in again.tensors.items()):
         raise InvalidFile(
             f"its random features must be the same when they are drawn again; here the seed {document['seed']} gives "
             f"others: the kernel is another one, or this torch ({torch.__version__}) draws other numbers than the one "

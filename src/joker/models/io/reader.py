@@ -14,6 +14,7 @@ from joker.models.io.json_values import CustomObjects
 from joker.runtime import parse_dtype
 
 Tensors = dict[str, Tensor]
+INDEX_TYPES = (torch.int32, torch.int64)
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,17 @@ class ModelReader:
         """The type of all floating-point tensors."""
         return parse_dtype(self.document["dtype"])
 
-    def take(self, name: str) -> Tensor:
-        """Return a tensor; raise InvalidFile if it has the wrong type or entries that are not finite."""
+    def take(self, name: str, *, index: bool = False) -> Tensor:
+        """Return a tensor; raise InvalidFile if it has the wrong type or entries that are not finite.
+
+        With ``index`` it must hold whole numbers, else numbers of the type of the machine.
+        """
+        if name not in self.tensors:
+            raise InvalidFile(f"there must be a tensor {name!r}; there is none")
         tensor = self.tensors[name]
-        if tensor.is_floating_point() and tensor.dtype != self.dtype:
+        if index and tensor.dtype not in INDEX_TYPES:
+            raise InvalidFile(f"the tensor {name!r} must hold whole numbers; it is {tensor.dtype}")
+        if not index and tensor.dtype != self.dtype:
             raise InvalidFile(f"the tensor {name!r} must be {self.dtype}; it is {tensor.dtype}")
         if not bool(tensor.isfinite().all()):
             raise InvalidFile(f"the tensor {name!r} must be finite; it holds NaN or infinite entries")

@@ -21,7 +21,13 @@ def pack_rows(rows: Rows) -> tuple[Document, Tensors]:
 def unpack_rows(reader: ModelReader, device: torch.device) -> Rows:
     """Return the rows on ``device``."""
     if "sparse_inputs" in reader.document:
-        starts, columns, values = (reader.take(f"rows.{part}").to(device) for part in ("starts", "columns", "values"))
+        starts, columns = (reader.take(f"rows.{part}", index=True).to(device) for part in ("starts", "columns"))
+        values = reader.take("rows.values").to(device)
+        if not (columns.shape == values.shape == (int(starts[-1]),)):
+            raise InvalidFile(
+                f"there must be a column and a value for each of {int(starts[-1])} entries; got {tuple(columns.shape)} "
+                f"and {tuple(values.shape)}"
+            )
         return sparse_rows(starts, columns, values, reader.document["sparse_inputs"], "rows")
     x = reader.take("rows")
     if x.dim() != 2:

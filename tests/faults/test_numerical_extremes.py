@@ -1,0 +1,95 @@
+"""Extreme numbers end in finite predictions or in a sentence, never in NaN."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import joker
+from joker.errors import JokerError
+
+RNG = np.random.default_rng(0)
+N = 40
+X = RNG.normal(size=(N, 3))
+Y = np.sin(X[:, 0])
+TINY = np.finfo(np.float64).smallest_subnormal
+
+Data = tuple[Any, Any, Any]  # inputs, targets, weights
+DATA: dict[str, Callable[[], Data]] = {
+    **{f"weights {w:g}": lambda w=w: (X, Y, np.full(N, w)) for w in (1e-30, 1e-8, 1e8, 1e30)},
+    "weights of 60 magnitudes": lambda: (X, Y, np.logspace(-30, 30, N)),
+    **{f"targets {s:g}": lambda s=s: (X, s * Y, None) for s in (1e-300, 1e-20, 1e20, 1e300)},
+    "one target of 1e20": lambda: (X, np.where(np.arange(N) == 3, 1e20, Y), None),
+    "constant X": lambda: (np.ones((N, 3)), Y, None),
+    "constant y": lambda: (X, np.full(N, 2.5), None),
+    "constant X and y": lambda: (np.zeros((N, 3)), np.zeros(N), None),
+    "equal rows": lambda: (np.repeat(X[:2], N // 2, axis=0), Y, None),
+    **{f"{n} rows": lambda n=n: (X[:n], Y[:n], None) for n in (1, 2, 3)},
+    "20,000 inputs": lambda: (RNG.normal(size=(20, 20_000)), Y[:20], None),
+    **{f"inputs {s:g}": lambda s=s: (s * X, Y, None) for s in (1e-300, 1e-30, 1e15, 1e30, 1e150, 1e300)},
+    "inputs of 30 magnitudes": lambda: (X * [1e-15, 1.0, 1e15], Y, None),
+    "denormal inputs": lambda: (TINY * np.round(9 * X), Y, None),
+    "one input of 1e30": lambda: (np.where(np.arange(3 * N).reshape(N, 3) == 7, 1e30, X), Y, None),
+}
+REGRESSORS: dict[str, Any] = {
+    "ridge": joker.KernelRidge(random_state=0),
+    "ridge, unscaled": joker.KernelRidge(standardize=False, scale_target=False, random_state=0),
+    "huber, features": joker.KernelHuber(n_features=20, random_state=0),
+    "svr, unscaled": joker.KernelSVR(standardize=False, scale_target=False, random_state=0),
+    "quantiles": joker.KernelQuantile(quantile=[0.1, 0.9], random_state=0),
+    "linear": joker.KernelRidge(kernel="linear", random_state=0),
+    "float32, blocks": joker.KernelHuber(dtype="float32", block_size=8, max_epochs=5, random_state=0),
+}
+QUICK = ("ridge", "linear", "float32, blocks")
+LAMS = (1e-12, 1.0, 1e12)
+
+
+def finite_or_refused(model: Any, data: Data, method: str = "predict") -> str:
+    x, y, w = data
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = getattr(model.fit(x, y, sample_weight=w), method)(x)
+    except (JokerError, ValueError) as error:
+        return "refused" if len(str(error)) > 20 else f"not a sentence: {error}"
+    assert np.isfinite(found).all()
+    return "finite"
+
+
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize(
+    "kind", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in REGRESSORS]
+)
+def test_regression(name: str, kind: str) -> None:
+    outcomes = {finite_or_refused(REGRESSORS[kind].set_params(lam=lam), DATA[name]()) for lam in LAMS}
+    assert outcomes <= {"finite", "refused"}
+    if name.startswith(("constant", "equal", "1 rows", "2 rows", "3 rows", "20,000")):
+        assert outcomes == {"finite"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("kind", [joker.KernelLogistic, joker.KernelSVC])
+def test_classification(name: str, kind: Any) -> None:
+    x, _, w = DATA[name]()
+    labels = np.arange(len(x)) % 3
+    for lam in LAMS:
+        finite_or_refused(kind(lam=lam, random_state=0), (x, labels, w), "decision_function")
+    if kind is joker.KernelLogistic and len(x) > 3:
+        finite_or_refused(kind(lam=1e-12, random_state=0), (x, labels, w), "predict_proba")
+
+
+@pytest.mark.slow
+def test_two_thousand_classes() -> None:
+    x = RNG.normal(size=(4000, 2))
+    model = joker.KernelSVC(n_features=20, max_epochs=1, random_state=0)
+    assert finite_or_refused(model, (x, np.arange(4000) % 2000, None), "decision_function") == "finite"
+    assert len(model.classes_) == 2000
+
+
+@pytest.mark.parametrize("lam", [5e-324, 1e-300, 1e300, 1.7e308])
+def test_extreme_penalties(lam: float) -> None:
+    for kind in ("ridge", "svr, unscaled", "huber, features"):
+        finite_or_refused(REGRESSORS[kind].set_params(lam=lam), (X, Y, None))

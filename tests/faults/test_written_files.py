@@ -1,0 +1,226 @@
+"""Files that are written: leftovers are swept, writers do not mix, and what is said is what is there."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from program import refused, run, well, write_table
+
+import joker
+from joker.callbacks import Checkpoint
+from joker.errors import InvalidFile, InvalidParameter, NotSynced
+from joker.runtime import atomic_file
+from joker.runtime.atomic_file import exclusive, replace_file
+
+X = np.random.default_rng(0).normal(size=(60, 2))
+MODEL = joker.KernelRidge(random_state=0).fit(X, X[:, 0])
+INPUTS = ("--columns", "a,b")
+posix = pytest.mark.skipif(os.name != "posix", reason="needs locks and signals of POSIX")
+KILLED = """
+import os, signal, sys
+from joker.runtime.atomic_file import replace_file
+with replace_file(sys.argv[1], "x") as temporary:
+    temporary.write_bytes(b"half")
+    print("ready", flush=True)
+    if sys.argv[2] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+def writer(path: Path, action: str) -> subprocess.Popen[str]:
+    """Start a process that writes a file, and is killed or waits in the middle."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), action], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@posix
+def test_files_of_a_killed_process_are_swept_and_those_of_a_living_one_are_not(tmp_path: Path) -> None:
+    with writer(tmp_path / "a.joker", "kill") as killed:
+        assert killed.wait(30) == -signal.SIGKILL
+    (left,) = names(tmp_path)
+    assert left.startswith(".joker-")
+    with writer(tmp_path / "b.joker", "wait") as living:
+        assert len(names(tmp_path)) == 1  # the next writer has swept the first one's file
+        MODEL.save(tmp_path / "c.joker")
+        assert len(names(tmp_path)) == 2
+        assert "c.joker" in names(tmp_path)
+        living.communicate("", timeout=30)
+    assert names(tmp_path) == {"b.joker", "c.joker"}
+    assert (tmp_path / "b.joker").read_bytes() == b"half"
+
+
+def test_an_empty_temporary_file_is_swept_when_it_is_old(tmp_path: Path) -> None:
+    young, old = tmp_path / ".joker-aa.tmp", tmp_path / ".joker-bb.tmp"
+    young.touch()
+    old.touch()
+    os.utime(old, (time.time() - 3600,) * 2)
+    MODEL.save(tmp_path / "m.joker")
+    assert names(tmp_path) == ({".joker-aa.tmp", "m.joker"} if os.name == "posix" else names(tmp_path))
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    for name in (".joker-aa.txt", "joker-aa.tmp", ".other.tmp"):
+        (tmp_path / name).write_text("mine")
+    MODEL.save(tmp_path / "m.joker")
+    assert len(names(tmp_path)) == 4
+
+
+@posix
+def test_two_writers_of_one_file_both_end_whole(tmp_path: Path) -> None:
+    path = tmp_path / "m.joker"
+    with writer(path, "wait") as other:
+        MODEL.save(path)
+        assert np.array_equal(joker.load(path).predict(X), MODEL.predict(X))
+        other.communicate("", timeout=30)
+    assert path.read_bytes() == b"half"  # the one that ends last has replaced the whole file
+    assert names(tmp_path) == {"m.joker"}
+
+
+@posix
+def test_a_second_fit_to_the_same_model_is_refused(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "train.csv")
+    out = tmp_path / "m.joker"
+    fit = ("fit", table, "-t", "size", *INPUTS, "-m", 20, "--quiet", "--out", out)
+    with exclusive(out):
+        assert "another one writes it now" in refused(*fit)
+        assert "another one writes it now" in refused("tune", table, "-t", "size", *INPUTS, "-m", 20, "--out", out)
+    well(*fit)
+    assert names(tmp_path) == {"train.csv", "m.joker"}
+    (tmp_path / ".m.joker.lock").touch()  # left by a killed process
+    well(*fit)
+    assert names(tmp_path) == {"train.csv", "m.joker"}
+
+
+# Disk errors
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_folder_that_is_not_synced_is_said_and_the_file_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    whole = atomic_file._sync
+
+    def sync(path: Path, access: int) -> None:
+        if path.is_dir():
+            raise OSError(number, os.strerror(number))
+        whole(path, access)
+
+    monkeypatch.setattr(atomic_file, "_sync", sync)
+    with pytest.warns(NotSynced, match=r"m\.joker is complete and in its place"):
+        MODEL.save(tmp_path / "m.joker")
+    assert np.array_equal(joker.load(tmp_path / "m.joker").predict(X), MODEL.predict(X))
+    np.savez(tmp_path / "t.npz", X=X, y=X[:, 0])
+    with pytest.warns(NotSynced):
+        store = joker.data.convert(tmp_path / "t.npz", tmp_path / "t.rows")
+    assert len(store) == 60
+
+
+@pytest.mark.parametrize("fault", ["touch", "fsync", "replace", "write"])
+def test_an_error_at_every_step_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    path = tmp_path / "m.joker"
+    path.write_text("old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if fault == "touch":
+        monkeypatch.setattr(Path, "touch", fail)
+    elif fault != "write":
+        monkeypatch.setattr(os, fault, fail)
+
+    def write() -> None:
+        with replace_file(path, "x") as temporary:
+            if fault == "write":
+                fail()
+            temporary.write_text("new")
+
+    with pytest.raises(InvalidFile, match="Nothing is left of the new file"):
+        write()
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"m.joker"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_checkpoint_on_a_full_disk_has_no_words_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0")
+
+    monkeypatch.setattr("torch.save", fail)
+    with pytest.raises(InvalidFile, match=r"failed, and .* are free there") as caught:
+        joker.KernelRidge(callbacks=[Checkpoint(tmp_path / "c")], block_size=20, random_state=0).fit(X, X[:, 0])
+    assert "enforce" not in str(caught.value)
+    assert names(tmp_path) == set()
+
+
+@posix
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_checkpoint_that_is_a_pipe_or_a_device_is_refused(tmp_path: Path, resume: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        model = joker.KernelRidge(callbacks=[Checkpoint(tmp_path / name, resume=resume)], block_size=20, random_state=0)
+        with pytest.raises(InvalidFile, match="is a pipe or a device"):
+            model.fit(X, X[:, 0])
+
+
+def test_a_path_that_ends_in_a_slash_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="ends in a slash"):
+        MODEL.save(f"{tmp_path}/model/")
+    table = write_table(tmp_path / "train.csv")
+    commands: list[tuple[Any, ...]] = [
+        ("fit", table, "-t", "size", *INPUTS, "-m", 20, "--out", f"{tmp_path}/model/"),
+        ("tune", table, "-t", "size", *INPUTS, "-m", 20, "--out", f"{tmp_path}/model/"),
+        ("convert", table, f"{tmp_path}/t.rows/", "-t", "size"),
+    ]
+    for command in commands:
+        assert "ends in a slash" in refused(*command, status=2)
+    assert names(tmp_path) == {"train.csv"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_standard_output_says_where_the_model_is(tmp_path: Path) -> None:
+    table, out = write_table(tmp_path / "train.csv"), tmp_path / "m.joker"
+    command = [
+        sys.executable,
+        "-m",
+        "joker",
+        "fit",
+        table,
+        "-t",
+        "size",
+        *INPUTS,
+        "-m",
+        "20",
+        "--json",
+        "-q",
+        "--out",
+        out,
+    ]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert f"Only this report is lost: {out} is complete." in done.stderr
+    joker.load(out)
+
+
+def test_the_report_goes_to_standard_output_as_before(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "train.csv")
+    assert run("fit", table, "-t", "size", *INPUTS, "-m", 20, "--json", "-q", "--out", tmp_path / "m").document["model"]
