@@ -143,6 +143,12 @@ def max_epochs(given: float | str, method: str, n: int, m: int | None = None) ->
     return EPOCHS if method == RANDOM else max(EPOCHS, min(MOST_EPOCHS, KERNEL_WORK // n**2))
 
 
+def is_linear_system(given: Any) -> bool:
+    """Return whether the loss of an estimator makes its problem a linear system."""
+    loss = given._loss()
+    return bool(loss.quadratic and loss.unbounded)
+
+
 def penalties(lam: Any) -> list[float]:
     """Return the values of λ: one, or those of a path."""
     try:
@@ -223,7 +229,7 @@ def kernel_room(place: torch.device) -> int:
 
 def gram_room(place: torch.device) -> int:
     """Return the bytes that the Gram matrix of features may take in a fit without a budget."""
-    return torch.cuda.mem_get_info(place)[1] // 4 if place.type == "cuda" else kernel_room(place)
+    return physical_bytes(place) // 4 if place.type == "cuda" else kernel_room(place)
 
 
 def fraction(validation_fraction: float) -> float:

@@ -63,8 +63,10 @@ def free_bytes(device: torch.device) -> float:
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
 
 
-def physical_bytes() -> int:
-    """Return the main memory of the computer; the default budget where the system does not report it."""
+def physical_bytes(device: torch.device | None = None) -> int:
+    """Return the memory of a GPU, else of the computer; the default budget where the system does not report it."""
+    if device is not None and device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -260,8 +260,7 @@ class TrialRunner:
         """The epochs of a trial with m features, or with the kernel itself."""
         if m is not None:
             return TRIAL_EPOCHS
-        loss = self.estimator._loss()
-        return SQUARED_TRIAL_EPOCHS if loss.quadratic and loss.unbounded else EXACT_TRIAL_EPOCHS
+        return SQUARED_TRIAL_EPOCHS if resolve.is_linear_system(self.estimator) else EXACT_TRIAL_EPOCHS
 
     def _block_size(self, n: int, m: int | None) -> int:
         room = resolve.block_size(AUTO, n, cast_row_bytes(self.x), self._memory)
