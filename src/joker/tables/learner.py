@@ -18,6 +18,7 @@ from joker.data.array_rows import pick
 from joker.estimators import resolve
 from joker.tables.blend import Blend, Member, decision_values
 from joker.tables.calibration import Calibration, fit_calibration, log_loss
+from joker.tables.columns import decide_kinds
 from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
 from joker.tables.ensemble import MIN_GAIN, choose_weights
@@ -231,11 +232,12 @@ def variants(problem: Problem) -> Iterator[Variant]:
 def choose_scaling(problem: Problem, sample: Sample) -> tuple[Encoding, Array, str]:
     """Return the encoding whose leave-one-out error on a sample is the smallest, its inputs and its name."""
     best: tuple[float, Encoding, Array, str] | None = None
-    for scaling in SCALINGS:
+    kinds = decide_kinds(problem.inputs, problem.columns)
+    for scaling in SCALINGS if len(kinds) <= MAX_WEIGHTED_INPUTS else (ROBUST,):
         if best is not None and not has_scalings(best[1]):
             break
         encoding, x = fit_encoding(
-            problem.inputs, problem.y, problem.classes, given=problem.columns, scaling=scaling, seed=problem.seed
+            problem.inputs, problem.y, problem.classes, kinds=kinds, scaling=scaling, seed=problem.seed
         )
         loss = float(best_errors(x[sample.rows], sample).square().mean())
         if best is None or loss < best[0]:
