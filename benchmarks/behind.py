@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import result_tables as tables
+import table_summary
 
 LOWER = ("rmse", "relative_error")  # metrics for which lower is better
 
@@ -121,10 +122,18 @@ def behind_demo(results: dict[str, Any]) -> Iterator[str]:
             yield f"{m['problem']}: {m['model']} has {m['metric']} {m['score']:.4f}, joker {best[m['problem']]:.4f}."
 
 
+def behind_tables(results: dict[str, Any]) -> Iterator[str]:
+    """Sets where a tree model has a better score than joker on the raw table, by more than the noise."""
+    for name, entry in table_summary.compared(table_summary.scores(results))["sets"].items():
+        if not entry["at_least_as_good"]:
+            yield f"{name}: {entry['best_tree']} has {entry['score_of_best_tree']:.4f}, joker {entry['joker']:.4f}."
+
+
 BEHIND: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     found.__name__.removeprefix("behind_"): found
     for found in (
         behind_peers, behind_cpu_peers, behind_higgs_gap, behind_paper_gpu, behind_gpu_real, behind_step,
         behind_out_of_core, behind_ablations, behind_block_solver, behind_demo,
+        behind_tables,
     )
 }  # fmt: skip

@@ -48,6 +48,14 @@ SECTIONS = (
         ("figures/peers_time.png",),
     ),
     Section(
+        "tables",
+        "Raw tables: joker against tree models",
+        "JokerClassifier and JokerRegressor on tables as they are, with words, categories and missing values, and on "
+        "numeric sets. All other models have their default settings; the preparation of each is in "
+        "`benchmarks/table_models.py`. Each model has the same time limit, and a fifth of the rows to test on.",
+        "python benchmarks/tables.py",
+    ),
+    Section(
         "higgs_gap",
         "The gap between kernels and boosting on higgs33k",
         "The same kernel machine on transformed inputs. The share of the gap is 0 for the AUC with one bandwidth and 1 "

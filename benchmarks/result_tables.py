@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
+import table_summary
 from cells import memory, seconds, settings, table
 
 Results = dict[str, Any]
@@ -348,10 +349,61 @@ def demo(results: Results) -> Iterator[str]:
     yield table(("problem", "model", "rows", "score", "fit", "memory"), rows)
 
 
+def tables(results: Results) -> Iterator[str]:
+    """Mean ranks, and joker against the best tree model of each set."""
+    found = table_summary.scores(results)
+    compared = table_summary.compared(found)
+    rows = [[model, f"{rank:.2f}", *_sign(found, model)] for model, rank in compared["mean_rank"].items()]
+    yield table(("model", "mean rank", "sets won by joker", "95% interval of wins minus losses"), rows)
+    yield table(
+        ("set", "joker", "best tree model", "its score", "difference", "noise", "splits"),
+        [
+            [
+                name,
+                f"{entry['joker']:.4f}",
+                entry["best_tree"],
+                f"{entry['score_of_best_tree']:.4f}",
+                f"{entry['difference']:+.4f}",
+                f"{entry['noise']:.4f}",
+                entry["splits"],
+            ]
+            for name, entry in compared["sets"].items()
+        ],
+    )
+    yield (
+        f"At least as good as the best tree model, up to noise, on "
+        f"{compared['at_least_as_good_as_the_best_tree']} of {compared['number_of_sets']} sets. The score is accuracy "
+        f"or R². The noise is twice the standard error of the difference, at least {table_summary.MIN_NOISE}."
+    )
+    heads = ("set", "model", "log loss", "AUC", "RMSE", "fit", "predict", "memory")
+    yield table(heads, [row for name, models in results["sets"].items() for row in _details(name, models)])
+
+
+def _sign(found: Any, model: str) -> list[str]:
+    if model == table_summary.JOKER:
+        return ["", ""]
+    sign = table_summary.bootstrap(found, model)
+    return [f"{sign['wins']} of {sign['sets']}", f"{sign['low']:+.2f} to {sign['high']:+.2f}"]
+
+
+def _details(name: str, models: Results) -> Iterator[list[object]]:
+    for model, splits in models.items():
+        done = [entry for entry in splits.values() if "scores" in entry]
+        if not done:
+            yield [name, model, *[None] * 3, "did not finish", None, None]
+            continue
+        means = [
+            f"{sum(entry['scores'][metric] for entry in done) / len(done):.4f}" if metric in done[0]["scores"] else None
+            for metric in ("log_loss", "auc", "rmse")
+        ]
+        took = [median(entry[part] for entry in done) for part in ("fit_seconds", "predict_seconds")]
+        yield [name, model, *means, *map(seconds, took), memory(max(e["peak_growth_bytes"] or 0 for e in done))]
+
+
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, tuning, standardize, out_of_core, path, averaging,
-        block_solver, ablations, scaling, figures, demo,
+        block_solver, ablations, scaling, figures, demo, tables,
     )
 }  # fmt: skip

@@ -48,7 +48,8 @@ def categories(train: Any, frame: Any) -> Any:
     frame = frame.copy()
     for name in _words(train):
         levels = sorted(train[name].dropna().astype(str).unique())
-        frame[name] = pd.Categorical(frame[name].astype(str).where(frame[name].notna()), categories=levels)
+        known = frame[name].astype(str)
+        frame[name] = pd.Categorical(known.where(frame[name].notna() & known.isin(levels)), categories=levels)
     return frame
 
 
@@ -59,7 +60,8 @@ def few_categories(train: Any, frame: Any) -> Any:
     frame = frame.copy()
     for name in _words(train):
         levels = sorted(train[name].dropna().astype(str).value_counts().index[:254])
-        frame[name] = pd.Categorical(frame[name].astype(str).where(frame[name].notna()), categories=levels)
+        known = frame[name].astype(str)
+        frame[name] = pd.Categorical(known.where(frame[name].notna() & known.isin(levels)), categories=levels)
     return frame
 
 
@@ -178,7 +180,7 @@ def svm(task: str, limit: float) -> Model:
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC, SVR
 
-    model = SVC(probability=False) if task == "classification" else SVR()
+    model = SVC() if task == "classification" else SVR()
     grid = {"C": [0.1, 1, 10, 100], "gamma": ["scale", 0.01, 0.1]}
     return Prepared(GridSearchCV(model, grid, cv=3), by_hand)
 

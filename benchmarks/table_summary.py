@@ -11,6 +11,7 @@ JOKER = "joker"
 PRIMARY = ("accuracy", "r2")  # larger is better
 BOOTSTRAP, SEED = 10_000, 0
 MIN_NOISE = 0.001  # of accuracy or R²: smaller differences are noise on every set
+TIE = 1e-12
 Scores = dict[str, dict[str, dict[int, float]]]  # of a set, a model and a split
 
 
@@ -36,11 +37,9 @@ def compared(found: Scores) -> dict[str, Any]:
     sets: dict[str, Any] = {}
     for name, by_model in found.items():
         for seed in by_model.get(JOKER, {}):
-            values = np.array([by_model.get(model, {}).get(seed, -np.inf) for model in models])
-            for model, value in zip(models, values, strict=True):
-                ranks[model].append(
-                    1 + np.sum(values > value + 1e-12) + (np.sum(np.abs(values - value) <= 1e-12) - 1) / 2
-                )
+            values = [by_model.get(model, {}).get(seed) for model in models]
+            for model, rank in zip(models, _ranks(values), strict=True):
+                ranks[model].append(rank)
         if (against := _against_trees(by_model)) is not None:
             sets[name] = against
     mean = {model: float(np.mean(values)) for model, values in ranks.items() if values}
@@ -50,6 +49,14 @@ def compared(found: Scores) -> dict[str, Any]:
         "at_least_as_good_as_the_best_tree": sum(entry["at_least_as_good"] for entry in sets.values()),
         "number_of_sets": len(sets),
     }
+
+
+def _ranks(values: list[float | None]) -> list[float]:
+    """The rank of each score, the best first; equal scores share their ranks, and a missing score is the last."""
+    known = [-1e300 if value is None else value for value in values]
+    better = [sum(other > value + TIE for other in known) for value in known]
+    equal = [sum(abs(other - value) <= TIE for other in known) for value in known]
+    return [1 + above + (same - 1) / 2 for above, same in zip(better, equal, strict=True)]
 
 
 def _against_trees(by_model: dict[str, dict[int, float]]) -> dict[str, Any] | None:
@@ -67,8 +74,7 @@ def _against_trees(by_model: dict[str, dict[int, float]]) -> dict[str, Any] | No
         return None
     best = max(trees, key=lambda model: float(np.mean([trees[model][seed] for seed in ours])))
     differences = np.array([ours[seed] - trees[best][seed] for seed in ours])
-    error = float(differences.std(ddof=1) / len(differences) ** 0.5) if len(differences) > 1 else 0.0
-    noise = max(MIN_NOISE, 2 * error)
+    noise = max(MIN_NOISE, 2 * _error(differences))
     return {
         "joker": float(np.mean(list(ours.values()))),
         "best_tree": best,
@@ -80,7 +86,12 @@ def _against_trees(by_model: dict[str, dict[int, float]]) -> dict[str, Any] | No
     }
 
 
-def bootstrap(found: Scores, model: str) -> dict[str, float]:
+def _error(differences: Any) -> float:
+    """The standard error of the mean difference over splits; 0 with one split, whose noise is not known."""
+    return float(differences.std(ddof=1) / len(differences) ** 0.5) if len(differences) > 1 else 0.0
+
+
+def bootstrap(found: Scores, model: str) -> dict[str, Any]:
     """Return the mean difference of ranks between joker and a model, with a 95% interval over sets."""
     means = {
         name: {one: float(np.mean(list(values.values()))) for one, values in by_model.items()}
@@ -90,7 +101,8 @@ def bootstrap(found: Scores, model: str) -> dict[str, float]:
     signs = np.array([np.sign(values[JOKER] - values[model]) for values in means.values()])
     draws = np.random.default_rng(SEED).integers(len(signs), size=(BOOTSTRAP, len(signs)))
     low, high = np.quantile(signs[draws].mean(axis=1), [0.025, 0.975])
-    return {"sets": len(signs), "mean_sign": float(signs.mean()), "low": float(low), "high": float(high)}
+    wins = int(np.sum(signs > 0))
+    return {"sets": len(signs), "wins": wins, "mean_sign": float(signs.mean()), "low": float(low), "high": float(high)}
 
 
 def text(results: dict[str, Any]) -> str:

@@ -27,8 +27,11 @@ import process
 import table_models
 import table_sets
 import table_summary
+from scipy.special import softmax
 
 LIMIT = 60.0  # seconds
+COVERAGE = 0.9  # nominal, of prediction intervals
+BINS = 10  # of the calibration error
 GRACE = 3.0  # a fit may take so many times its limit before its process is ended
 SPLITS = 5
 
@@ -65,13 +68,20 @@ def scores(part: table_sets.Part, fitted: Any, found: Any) -> dict[str, float]:
 
     y = np.asarray(part.test_y)
     if part.task == "regression":
-        return {"r2": float(metrics.r2_score(y, found)), "rmse": float(metrics.root_mean_squared_error(y, found))}
+        result = {"r2": float(metrics.r2_score(y, found)), "rmse": float(metrics.root_mean_squared_error(y, found))}
+        return result | covered(part, fitted, y)
     result = {"accuracy": float(metrics.accuracy_score(y, found))}
     if hasattr(fitted, "predict_proba"):
         try:
             p, labels = fitted.predict_proba(part.test_frame), list(fitted.classes_)
         except AttributeError:
             return result
+        right = np.asarray(labels)[p.argmax(axis=1)] == y
+        result["calibration_error"] = calibration_error(p, right)
+        if getattr(fitted, "calibration", None) is not None:
+            plain = softmax(_margins(fitted.decision_function(part.test_frame)), axis=1)
+            right = np.asarray(labels)[plain.argmax(axis=1)] == y
+            result["calibration_error_of_margins"] = calibration_error(plain, right)
         result["log_loss"] = float(metrics.log_loss(y, p, labels=labels))
         binary = len(labels) == 2
         chosen = p[:, 1] if binary else p
@@ -79,6 +89,26 @@ def scores(part: table_sets.Part, fitted: Any, found: Any) -> dict[str, float]:
             metrics.roc_auc_score(y, chosen, **({} if binary else {"multi_class": "ovr", "labels": labels}))
         )
     return result
+
+
+def _margins(f: Any) -> Any:  # (n, classes)
+    return np.stack([-f, f], axis=1) if f.ndim == 1 else f
+
+
+def covered(part: table_sets.Part, fitted: Any, y: Any) -> dict[str, float]:
+    """Return the share of test rows in intervals of a nominal coverage; empty for a model without intervals."""
+    if not hasattr(fitted, "predict_interval"):
+        return {}
+    low, high = fitted.predict_interval(part.test_frame, COVERAGE).T
+    return {f"coverage_of_{COVERAGE:g}": float(np.mean((low <= y) & (y <= high)))}
+
+
+def calibration_error(p: Any, right: Any) -> float:
+    """Return the mean distance of confidence and accuracy over bins of equal width, weighted by their rows."""
+    confidence = p.max(axis=1)
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = [abs(float(np.sum(confidence[bins == k] - right[bins == k]))) for k in range(BINS)]
+    return sum(gaps) / len(p)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

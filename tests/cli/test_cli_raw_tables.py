@@ -40,7 +40,7 @@ def test_two_commands(folder: Path, tmp_path: Path) -> None:
     truth = raw_frame(50, seed=1)["price"]
     assert np.corrcoef(found, truth)[0, 1] > 0.8
     printed = (folder / "printed.txt").read_text(encoding="utf-8")
-    for words in ("held out r2", "leaderboard", "an identifier", "means regression", "matern12"):
+    for words in ("held out r2", "leaderboard", "an identifier", "means regression", "bandwidth"):
         assert words in printed
 
 

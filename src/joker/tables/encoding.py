@@ -131,14 +131,16 @@ def fit_encoding(
     classes: int,  # 0 for numbers
     *,
     given: Mapping[str, str] | None = None,
+    kinds: Sequence[ColumnKind] | None = None,
     scaling: str = ROBUST,
     seed: int = 0,
 ) -> tuple[Encoding, Array]:
     """Learn the encoding, and return it with the inputs of the training rows.
 
-    Statistics of targets are cross-fitted: no training row is encoded with its own target.
+    Statistics of targets are cross-fitted: no training row is encoded with its own target. ``given`` replaces the
+    decision on the kind of some columns, and ``kinds`` are the kinds of all columns, if they are known.
     """
-    kinds = decide_kinds(table, given)
+    kinds = kinds or decide_kinds(table, given)
     encoders: list[AnyEncoder] = []
     parts: list[Array] = []
     for column, kind in zip(table.columns, kinds, strict=True):

@@ -30,7 +30,7 @@ from joker.tables.blend import Blend
 from joker.tables.calibration import Calibration
 from joker.tables.columns import DROP
 from joker.tables.encoding import fit_encoding
-from joker.tables.frames import RawTable, is_matrix, read_table
+from joker.tables.frames import RawTable, as_batches, is_matrix, read_table
 from joker.tables.html_view import TableView
 from joker.tables.importance import MAX_ROWS, column_importances
 from joker.tables.intervals import Residuals, make_residuals
@@ -44,6 +44,7 @@ AUTO = "auto"
 BASE_SECONDS = 60.0  # the default of max_time: this, and SECONDS_PER_ROW for each row, at most MAX_SECONDS
 SECONDS_PER_ROW = 1e-3
 MAX_SECONDS = 600.0
+BATCH_ROWS = 2**16  # rows that are encoded and predicted at a time
 IMPORTANCE_SHARE = 0.1  # of max_time: for the importance of the columns
 
 
@@ -270,7 +271,9 @@ class TableEstimator(TableView, BaseEstimator):
             inputs = _as_table(inputs)
         elif isinstance(inputs, RawTable) and self._blend.encodings[0] is None:
             inputs = np.column_stack([column.values.astype(np.float64) for column in inputs.columns])
-        return self._blend.values(inputs)
+        if not isinstance(inputs, RawTable):
+            return self._blend.values(inputs)
+        return np.concatenate([self._blend.values(batch) for batch in as_batches(inputs, BATCH_ROWS)])
 
 
 def _as_table(matrix: Any) -> RawTable:
@@ -328,7 +331,8 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
     device : str, torch.device or "auto"
         Where to compute. ``"auto"`` is a CUDA GPU if there is one, else the CPU.
     memory : int, str or "auto"
-        The memory of each fit of a kernel model: see `KernelRidge`.
+        The memory that the fit may take in addition to X and y, such as ``"500MB"``. One member is then fitted,
+        with equal weights of columns. ``"auto"`` limits only the temporary memory of each kernel model.
     random_state : int, RandomState or None
         The seed of samples, folds and features. A fit that ends by its time limit may not be repeatable.
     class_weight : mapping, "balanced" or None
@@ -454,7 +458,8 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     device : str, torch.device or "auto"
         Where to compute. ``"auto"`` is a CUDA GPU if there is one, else the CPU.
     memory : int, str or "auto"
-        The memory of each fit of a kernel model: see `KernelRidge`.
+        The memory that the fit may take in addition to X and y, such as ``"500MB"``. One member is then fitted,
+        with equal weights of columns. ``"auto"`` limits only the temporary memory of each kernel model.
     random_state : int, RandomState or None
         The seed of samples, folds and features. A fit that ends by its time limit may not be repeatable.
     loss : str or Loss

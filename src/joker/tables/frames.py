@@ -269,7 +269,13 @@ def _as_text(values: Sequence[Any]) -> Array:
 def _text(values: Sequence[Any]) -> Array:
     """Return text without the words that mean a missing value."""
     result = np.empty(len(values), dtype=object)
-    result[:] = [None if is_missing(v) or v.strip().lower() in MISSING_WORDS else str(v) for v in values]
+    kept: dict[Any, str | None] = {}  # equal texts are one object, which takes less memory
+    for place, value in enumerate(values):
+        if is_missing(value):
+            continue
+        if value not in kept:
+            kept[value] = None if value.strip().lower() in MISSING_WORDS else str(value)
+        result[place] = kept[value]
     return result
 
 

@@ -18,13 +18,15 @@ from joker.data.array_rows import pick
 from joker.estimators import resolve
 from joker.tables.blend import Blend, Member, decision_values
 from joker.tables.calibration import Calibration, fit_calibration, log_loss
-from joker.tables.encoders import SCALINGS, NumberEncoder
+from joker.tables.columns import decide_kinds
+from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
 from joker.tables.ensemble import MIN_GAIN, choose_weights
 from joker.tables.frames import RawTable
 from joker.tables.leave_one_out import LAPLACIAN, MATERN12, Sample, best_errors, fit_input_weights, make_sample
+from joker.tables.memory import is_limited, memory_of_models
 from joker.tables.search import Clock, held_out_values, tuned
-from joker.tables.targets import fit_number_target, forms_to_try, residual_quantiles
+from joker.tables.targets import IDENTITY, fit_number_target, forms_to_try, residual_quantiles
 from joker.tables.validation import Fold, hold_out, make_folds, strata
 
 Array = NDArray[Any]
@@ -132,7 +134,8 @@ def learn(problem: Problem) -> Learnt:
     """Search, validate and weight the members of a blend."""
     search = problem.few_rows
     folds = search.folds
-    form = None if problem.classes else choose_form(problem)
+    limited = is_limited(problem.estimator.memory)
+    form = None if problem.classes else IDENTITY if limited else choose_form(problem)
     encodings: list[Any] = []
     candidates: list[Candidate] = []
     leaderboard: list[dict[str, Any]] = []
@@ -205,6 +208,10 @@ def variants(problem: Problem) -> Iterator[Variant]:
     if not isinstance(problem.inputs, RawTable):
         yield Variant(None, problem.inputs, "none", "equal", 1.0, {})
         return
+    if is_limited(problem.estimator.memory):  # one encoding at a time, and no leave-one-out errors
+        encoding, x = fit_encoding(problem.inputs, problem.y, problem.classes, given=problem.columns, seed=problem.seed)
+        yield Variant(encoding, x, ROBUST, "equal", 1.0, {})
+        return
     sample = make_sample(problem.y, problem.classes, problem.seed)
     encoding, x, scaling = choose_scaling(problem, sample)
     n, d = x.shape
@@ -225,11 +232,12 @@ def variants(problem: Problem) -> Iterator[Variant]:
 def choose_scaling(problem: Problem, sample: Sample) -> tuple[Encoding, Array, str]:
     """Return the encoding whose leave-one-out error on a sample is the smallest, its inputs and its name."""
     best: tuple[float, Encoding, Array, str] | None = None
-    for scaling in SCALINGS:
+    kinds = decide_kinds(problem.inputs, problem.columns)
+    for scaling in SCALINGS if len(kinds) <= MAX_WEIGHTED_INPUTS else (ROBUST,):
         if best is not None and not has_scalings(best[1]):
             break
         encoding, x = fit_encoding(
-            problem.inputs, problem.y, problem.classes, given=problem.columns, scaling=scaling, seed=problem.seed
+            problem.inputs, problem.y, problem.classes, kinds=kinds, scaling=scaling, seed=problem.seed
         )
         loss = float(best_errors(x[sample.rows], sample).square().mean())
         if best is None or loss < best[0]:
@@ -273,7 +281,8 @@ def _candidate(
     target = None if form is None else fit_number_target(problem.y, form)
     y = problem.y if target is None else target.encode(problem.y)
     x, share, options = variant.x, variant.share * search.share, {**search.options, **variant.search}
-    rows, estimator = search.rows, search.estimator(problem)
+    rows, estimator = search.rows, clone(search.estimator(problem))
+    estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, x.shape[1]))
     some_x, some_y = (x, y) if rows is None else (pick(x, rows), y[rows])
     found = tuned(some_x, some_y, estimator, problem.clock, problem.seed, problem.scoring, share, **options)
     facts = {"scaling": variant.scaling, "weights": variant.weights, "target": form or "classes"}
