@@ -209,7 +209,7 @@ def test_a_plan_needs_no_fit_for_any_estimator() -> None:
 
 def test_a_plan_reads_as_a_table() -> None:
     X, y = rows()
-    lines = str(joker.KernelRidge(n_features=50, memory="80MB").plan(X, y)).splitlines()
+    lines = str(joker.KernelSVR(n_features=50, memory="80MB").plan(X, y)).splitlines()
     assert lines[0].startswith("fit of 3,000 rows of 6 inputs, columns: 1, with 51 features, in float32 on cpu")
     assert any(line.split()[:3] == ["α", "and", "θ"] for line in lines)
     assert any(line.strip().startswith("in all, at most") for line in lines)

@@ -376,3 +376,29 @@ def test_descent_is_the_algorithm_written_out() -> None:
     report = descent.run()
     assert torch.equal(report.alpha, twin.state.alpha)
     assert torch.equal(report.image, twin.state.image)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_ridge_with_features_is_solved_by_its_gram_matrix(weighted: bool, dtype: torch.dtype) -> None:
+    """In a few passes, also where a large part of the weights is 0 and λ is small."""
+    problem = small("squared", {}, "features", weighted=weighted)
+    report = problem.descent([1e-3], dtype, block_size=64, method="conjugate_gradients", tol=1e-5, max_epochs=20).run()
+    assert report.reason is Reason.TOLERANCE
+    assert report.records[-1].epoch <= 6
+    whole = problem.descent([1e-3], torch.float64, block_size=64, method="conjugate_gradients", tol=1e-5)
+    first = problem.descent([1e-3], torch.float64, block_size=64, method="conjugate_gradients", tol=0, max_epochs=1)
+    first.run()
+    whole.load_state_dict(first.state_dict())
+    assert whole.run().reason is Reason.TOLERANCE
+
+
+def test_a_method_that_does_not_suit_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match=r"greedy_blocks' needs the kernel itself.*Use method='random_blocks'"):
+        make("features", method="greedy_blocks")
+    with pytest.raises(InvalidParameter, match=r"conjugate_gradients' needs the squared loss.*Use method='auto'"):
+        make("exact", "hinge", method="conjugate_gradients")
+    with pytest.raises(InvalidParameter, match="one λ with features"):
+        make("features", "squared", [1.0, 2.0], method="conjugate_gradients")
+    with pytest.raises(UnknownName, match="method"):
+        Settings(method="newton")

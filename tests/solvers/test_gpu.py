@@ -146,7 +146,9 @@ def test_a_device_without_memory_for_a_block_says_what_is_missing() -> None:
 def test_with_a_small_budget_features_are_computed_in_chunks() -> None:
     x, y = rows()
     whole, chunked = (
-        prepare(x, y, n_features=2_048, memory=memory, settings=Settings(block_size=130, max_epochs=1)).descent
+        prepare(
+            x, y, loss="huber", n_features=2_048, memory=memory, settings=Settings(block_size=130, max_epochs=1)
+        ).descent
         for memory in ("1GB", "400kB")
     )
     assert len(whole.state.chunks) == 1 < len(chunked.state.chunks)

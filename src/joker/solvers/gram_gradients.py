@@ -39,7 +39,7 @@ class _Progress(SavedTensors):
     saved = ("theta", "r", "p", "norm")
 
     def __init__(self, state: State) -> None:
-        self.theta = state.image.double()
+        self.theta = state.image.to(torch.float64, copy=True)
         self.r, self.p = torch.zeros_like(self.theta), torch.zeros_like(self.theta)
         self.norm = torch.zeros_like(state.image[0], dtype=torch.float64)
 
