@@ -1,6 +1,5 @@
 PYTHON ?= python3
 WORKERS ?= 2
-THREADS ?= 1
 BIN := .venv/bin
 READY := .venv/.ready
 
@@ -8,7 +7,7 @@ READY := .venv/.ready
 .PHONY: test lint slow faults demo results clean
 
 test: lint  ## style, types and all fast tests: every change must pass
-	OMP_NUM_THREADS=$(THREADS) $(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS)
 
 lint: $(READY)  ## style and types only
 	$(BIN)/ruff check .

@@ -111,6 +111,13 @@ SECTIONS = (
         ("figures/model_size.png", "figures/models_time.png", "figures/objectives.png"),
     ),
     Section(
+        "same_problem",
+        "The same problem, solved to a gap",
+        "joker, LIBSVM and scikit-learn's KernelRidge with one thread each. A problem is a data set, its rows, a loss "
+        "and C = 1/λ, with a Gaussian kernel. LIBSVM has a cache that holds the kernel matrix.",
+        "python benchmarks/same_problem.py",
+    ),
+    Section(
         "tuning",
         "Tuning against the median bandwidth",
         "`joker.tune` against the median bandwidth with a path of λ.",

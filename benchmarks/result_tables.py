@@ -172,6 +172,19 @@ def case_name(name: str) -> str:
     return name.replace("on the card", "on the GPU").replace("on the host", "in host memory")
 
 
+def same_problem(results: Results) -> Iterator[str]:
+    """Yield the seconds of each program to each level of the gap."""
+    levels = ("0.01", "0.001", "0.0001")
+    yield "| problem | program | " + " | ".join(f"to {level}" for level in levels) + " | gap at the end | memory |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for problem, programs in results["cells"].items():
+        for program, found in programs.items():
+            reached = found.get("reached", {})
+            times = " | ".join(f"{reached[level]:.1f} s" if level in reached else "–" for level in levels)
+            end = f"{found['gap']:.1e} | {found['megabytes']:,} MB" if "gap" in found else "failed | –"
+            yield f"| {problem} | {program} | {times} | {end} |"
+
+
 def tuning(results: Results) -> Iterator[str]:
     """Ways of choosing a bandwidth."""
     runs = results["runs"]
@@ -403,7 +416,7 @@ def _details(name: str, models: Results) -> Iterator[list[object]]:
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
-        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, tuning, standardize, out_of_core, path, averaging,
-        block_solver, ablations, scaling, figures, demo, tables,
+        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, same_problem, tuning, standardize, out_of_core, path,
+        averaging, block_solver, ablations, scaling, figures, demo, tables,
     )
 }  # fmt: skip
