@@ -161,7 +161,13 @@ class FitMemory:
     @property
     def least_scratch(self) -> int:
         """The smallest scratch space that is sufficient."""
-        return max(least_tile(self.tile_bytes, self.spec.rows), self._step_bytes(0))
+        tile = least_tile(self.tile_bytes, self.spec.rows)
+        return max(self._tiles_of_a_step * tile, self._step_bytes(0))
+
+    @property
+    def _tiles_of_a_step(self) -> int:
+        """Tiles that a step holds: a pass over the features has one in float32 and one in float64."""
+        return 2 if self.features is not None and self.spec.settings.method == CONJUGATE_GRADIENTS else 1
 
     def _step_bytes(self, scratch: int) -> int:
         """Return what the features of a block take within ``scratch``, or in the smallest chunks."""
@@ -232,7 +238,7 @@ class FitMemory:
     def items(self, scratch: int, kernel: KernelMemory) -> tuple[Item, ...]:
         """Return everything, with tiles and chunks as large as ``scratch`` allows, and what ``kernel`` keeps."""
         tile, prepared = self.tile_bytes(self.tile_rows(scratch)), self._prepared_blocks(scratch)
-        step = tile if self.features is None else self._step_bytes(scratch)
+        step = tile if self.features is None else max(self._step_bytes(scratch), self._tiles_of_a_step * tile - tile)
         name = "a tile of the kernel matrix" if self.features is None else "features of a block"
         between = gaps(max(step, tile + prepared), self.spec.device)
         return (

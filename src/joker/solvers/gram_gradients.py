@@ -91,7 +91,7 @@ class GramGradients(Method):
         """Yield the features of all rows, a tile at a time."""
         state = self.feature_state
         row_bytes = state.features.work_bytes(1) + 8 * state.features.n_features + state.x.row_bytes
-        budget = max(tile_bytes(state.tile_budget, state.x.device), min(row_bytes, state.budget))
+        budget = max(tile_bytes(state.tile_budget // 2, state.x.device), min(row_bytes, state.budget))
         for tile in tiles(len(state.x), row_bytes, budget, "features"):
             yield tile, state.features(state.x[tile])
 
