@@ -14,6 +14,7 @@ import torch
 from solvers.problems import CASES, LAMBDAS, small
 
 from joker.errors import InvalidParameter, StateMismatch, UnknownName
+from joker.losses import Scaled, Squared
 from joker.solvers import BlockSolver, Descent, Reason, Report, Settings, certify
 
 HINGE = ("squared_hinge", {})
@@ -402,3 +403,14 @@ def test_a_method_that_does_not_suit_is_refused() -> None:
         make("features", "squared", [1.0, 2.0], method="conjugate_gradients")
     with pytest.raises(UnknownName, match="method"):
         Settings(method="newton")
+
+
+@modes
+def test_a_multiple_of_the_squared_loss_is_another_linear_system(mode: str) -> None:
+    """Its solution is that of the squared loss with the penalty divided by the factor."""
+    problem = small("squared", {}, mode, weighted=True)
+    settings = {"block_size": 64, "method": "conjugate_gradients", "tol": 1e-8, "max_epochs": 60}
+    plain = problem.descent([0.2], **settings).run()
+    multiple = replace(problem, loss=Scaled(Squared(), 0.5)).descent([0.1], **settings).run()
+    assert multiple.reason is plain.reason is Reason.TOLERANCE
+    torch.testing.assert_close(multiple.alpha, plain.alpha, rtol=1e-3, atol=1e-4)

@@ -73,8 +73,8 @@ class GramGradients(Method):
         theta = self.progress.theta
         alpha, image = torch.empty_like(self.state.alpha), torch.zeros_like(theta)
         for tile, psi in self._tiles():
-            (y, c), wide = self.problem.targets.take(tile), psi.double()
-            alpha[tile] = (c * (y - wide @ theta)).to(alpha.dtype)
+            (target, c), wide = self._terms(tile), psi.double()
+            alpha[tile] = (c * (target - wide @ theta)).to(alpha.dtype)
             image += wide.T @ alpha[tile].double()
         self.progress.r.copy_(image - theta)
         self.state.reset(alpha, image.to(alpha.dtype))
@@ -84,8 +84,19 @@ class GramGradients(Method):
         product = torch.zeros_like(p)
         for tile, psi in self._tiles():
             wide = psi.double()
-            product += wide.T @ (self.problem.targets.take(tile)[1] * (wide @ p))
+            product += wide.T @ (self._terms(tile)[1] * (wide @ p))
         return product
+
+    def _terms(self, rows: slice) -> tuple[Tensor, Tensor]:  # (b, t), (b, t)
+        """Return the target and the diagonal of C of some rows, in float64: α = C (target - f) is optimal for f.
+
+        They follow from the loss, which may be any quadratic one; C is 0 for rows of weight 0.
+        """
+        y, loss = self.problem.take(rows, torch.float64)
+        zero = torch.zeros_like(y)
+        low, high = loss.box(y)
+        curvature = torch.where(low < high, loss.psi_curvature(y, zero), torch.inf)
+        return -loss.psi_slope(y, zero), 1 / curvature
 
     def _tiles(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield the features of all rows, a tile at a time."""
@@ -100,7 +111,7 @@ class GramGradients(Method):
         state = self.feature_state
         gram = state.image.new_zeros(len(state.image), len(state.image))
         for tile, psi in self._tiles():
-            gram += features_gram(psi.mul_(self.problem.targets.take(tile)[1][:, :1].sqrt()))
+            gram += features_gram(psi.mul_(self._terms(tile)[1][:, :1].sqrt().to(psi.dtype)))
         gram.diagonal().add_(1.0)
         # A factor that barely exists has pivots that are rounding errors, and its inverse would be useless.
         jitter = JITTER * torch.finfo(gram.dtype).eps * len(gram) ** 0.5 * gram.diagonal().mean()
