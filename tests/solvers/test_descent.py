@@ -211,6 +211,16 @@ def test_stalls_where_the_precision_ends() -> None:
     assert report.relative_gap < 1e-6
 
 
+@pytest.mark.parametrize("name", ["squared", "hinge", "logistic"])
+def test_a_tolerance_that_cannot_be_reached_ends_any_method(name: str) -> None:
+    """Conjugate gradients and greedy blocks end when the objective does not fall, long before their many epochs."""
+    case = small(name, {}, "exact", weighted=False, n=100)
+    report = case.descent([0.01], torch.float32, block_size=20, max_epochs=10**4, tol=0.0).run()
+    assert report.reason is Reason.STALLED
+    assert report.relative_gap < 1e-4
+    assert report.records[-1].epoch < 500
+
+
 def test_a_finished_run_that_is_run_again_returns_the_same() -> None:
     descent = make(max_epochs=2, tol=0.0)
     same(descent.run(), descent.run())

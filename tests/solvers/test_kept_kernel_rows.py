@@ -62,6 +62,21 @@ def test_the_whole_product_with_every_row(count: int) -> None:
     assert torch.equal(memory.row, torch.arange(count))
 
 
+def test_the_whole_product_does_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joker.solvers.kept_kernel_rows.TILE", 32)
+    v = torch.randn(len(X), 3, generator=torch.Generator().manual_seed(0))
+    products = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 4, 4, 4):
+            torch.set_num_threads(threads)
+            products.append(torch.zeros(len(X), 3))
+            kept(60).add_whole_product(v, products[-1])
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(products[0], other) for other in products[1:])
+
+
 def test_a_row_is_computed_once() -> None:
     calls = []
 

@@ -36,7 +36,7 @@ from joker.solvers.feature_chunks import (
     two_blocks_bytes,
 )
 from joker.solvers.gram_gradients import GRAM_VECTORS, gram_bytes
-from joker.solvers.kept_kernel_rows import kept_bytes, kept_rows
+from joker.solvers.kept_kernel_rows import kept_bytes, kept_rows, sum_bytes
 from joker.solvers.nystrom import landmarks, nystrom_bytes
 from joker.solvers.settings import CONJUGATE_GRADIENTS, GREEDY, RANDOM
 
@@ -137,8 +137,10 @@ class FitMemory:
             room -= taken
         rows = 0
         if spec.settings.method in (GREEDY, CONJUGATE_GRADIENTS) and not spec.on_gpu:
-            rows = kept_rows(spec.rows, spec.block_rows, room, itemsize)
-            items.append(Item("kept kernel rows", kept_bytes(spec.rows, rows, itemsize), AFTER_LAYOUT))
+            sums = sum_bytes(spec.rows, spec.columns) if spec.settings.method == CONJUGATE_GRADIENTS else 0
+            rows = kept_rows(spec.rows, spec.block_rows, room - sums, itemsize)
+            taken = kept_bytes(spec.rows, rows, itemsize) + (sums if rows else 0)
+            items.append(Item("kept kernel rows", taken, AFTER_LAYOUT))
         return KernelMemory(rows, chosen, tuple(items))
 
     def divide(self, scratch: int) -> tuple[int, int]:

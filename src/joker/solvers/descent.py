@@ -23,8 +23,10 @@ from joker.solvers.report import Reason, Record, Report
 from joker.solvers.settings import Settings
 from joker.solvers.state import State
 
-# A problem in one block is given up when this number of evaluations lowers its gap by less than a tenth.
+# A problem in one block is given up when this number of evaluations lowers its gap by less than a tenth. Any other one
+# is, when the dual objective does not change either, by more than some units in the last place.
 SLOW_EVALUATIONS, SLOW_SHARE = 10, 0.9
+UNCHANGED = 10
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains about one digit
 
 Callback = Callable[[Record], bool | None]  # returns True to stop
@@ -227,9 +229,14 @@ class Descent:
             return Reason.TOLERANCE
         if stalled:
             return Reason.STALLED
-        gaps = [record.relative_gap for record in self._earlier()][1 - SLOW_EVALUATIONS :]
-        slow = len(gaps) == SLOW_EVALUATIONS - 1 and gap.worst > SLOW_SHARE * gaps[0]
-        return Reason.SLOW if slow and self.one_block else None
+        earlier = self._earlier()[1 - SLOW_EVALUATIONS :]
+        if len(earlier) < SLOW_EVALUATIONS - 1 or gap.worst <= SLOW_SHARE * earlier[0].relative_gap:
+            return None
+        if self.one_block:
+            return Reason.SLOW
+        rounding = UNCHANGED * torch.finfo(self.state.alpha.dtype).eps * gap.dual.abs()
+        unchanged = bool((earlier[0].gap.dual - gap.dual <= rounding).all())
+        return Reason.STALLED if unchanged else None
 
     def _release_tiles(self) -> None:
         """Return the memory of freed tiles to the system, so that the next phase does not add to it; not on a GPU."""

@@ -6,8 +6,6 @@ all rows is computed once and kept, as many rows as the memory allows; the row t
 
 from __future__ import annotations
 
-import threading
-
 import torch
 from torch import Tensor
 
@@ -19,11 +17,17 @@ from joker.solvers.kernel_function import KernelFunction
 GATHERED = 32  # kept rows that are gathered at a time: a copy that stays in the cache
 ROUNDED_ROWS = 64  # new rows are computed in multiples of so many
 TILE = 512  # rows of x whose kernel with new rows is computed at a time
+PARTIAL_SUMS = 4  # sums of (n, t) float64 numbers that threads add up side by side; their order is always the same
 
 
 def kept_bytes(n: int, count: int, itemsize: int) -> int:
     """Return the bytes that ``count`` kept rows of n entries take, with the memory in which they are used."""
     return itemsize * n * (count + GATHERED) + 16 * n + 16 * count if count else 0
+
+
+def sum_bytes(n: int, t: int) -> int:
+    """Return the bytes of the partial sums of a product with the whole kernel matrix."""
+    return 8 * PARTIAL_SUMS * n * t
 
 
 def kept_rows(n: int, b: int, room: int, itemsize: int) -> int:
@@ -87,29 +91,28 @@ class KeptKernelRows:
 
         Their kernel with the rows before is kept, and of that among themselves each entry is computed once.
         """
-        n, sums = len(self.x), threading.local()
-        totals: list[Tensor] = []
+        n = len(self.x)
+        tiles = [slice(i, min(i + TILE, n)) for i in range(first, n, TILE)]
+        totals = torch.zeros(PARTIAL_SUMS, *out.shape, dtype=torch.float64)
 
         def above(rows: slice) -> None:
             rows = slice(rows.start, min(rows.stop, first))
             out[rows] += self.memory[rows, first:] @ v[first:]
 
-        def among(rows: slice) -> None:
-            if not hasattr(sums, "total"):
-                sums.total = torch.zeros(out.shape, dtype=torch.float64)
-                totals.append(sums.total)
-            x = self.x[rows]
-            for i in range(rows.start, n, TILE):
-                others = slice(i, min(i + TILE, n))
-                kernel = self.kernel(x, self.x[others])
-                sums.total[rows] += kernel @ v[others]
-                if i > rows.start:
-                    sums.total[others] += kernel.T @ v[rows]
+        def among(number: int) -> None:
+            total = totals[number]
+            for rows in tiles[number::PARTIAL_SUMS]:
+                x = self.x[rows]
+                for i in range(rows.start, n, TILE):
+                    others = slice(i, min(i + TILE, n))
+                    kernel = self.kernel(x, self.x[others])
+                    total[rows] += kernel @ v[others]
+                    if i > rows.start:
+                        total[others] += kernel.T @ v[rows]
 
         share(above, [tile for tile in self._tiles(TILE) if tile.start < first])
-        tiles = [slice(i, min(i + TILE, n)) for i in range(first, n, TILE)]
-        share(among, tiles, self._threads(TILE))
-        out += sum(totals)
+        share(among, range(PARTIAL_SUMS), self._threads(TILE))
+        out += totals.sum(0)
 
     def _add_kept(self, v: Tensor, rows: Tensor, out: Tensor) -> None:  # (n, t), (k,), (n, t)
         """Add the products with kept rows, in the order of the rows, so that the sums do not depend on their slots.

@@ -22,7 +22,7 @@ class Reason(Enum):
     TOLERANCE = "The relative duality gap reached the tolerance in every column."
     EPOCHS = "The epochs allowed were used up."
     TIME = "The time allowed was used up."
-    STALLED = "No block improves any more at this floating-point precision."
+    STALLED = "The objective does not fall any more at this floating-point precision."
     SLOW = "The problem fits in one block, but its gap hardly falls: it is too ill-conditioned."
     BROKEN = "A block is not finite: the kernel or the predictions overflow. Scale the inputs and targets."
     ASKED = "The solve was asked to stop."
