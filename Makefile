@@ -1,10 +1,11 @@
 PYTHON ?= python3
 WORKERS ?= 2
+MINUTES ?= 10
 BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := test
-.PHONY: test lint slow faults demo results clean
+.PHONY: test lint slow faults soak demo results clean
 
 test: lint  ## style, types and all fast tests: every change must pass
 	$(BIN)/pytest -n $(WORKERS)
@@ -19,6 +20,9 @@ slow: $(READY)  ## the tests that take minutes
 
 faults: $(READY)  ## the whole campaign of faults: files, kills, disk errors, extreme numbers
 	$(BIN)/pytest tests/faults tests/data/sources/test_damaged_files.py -m "slow or not slow"
+
+soak: $(READY)  ## random small problems for MINUTES, in one process: memory, files and threads must not grow
+	$(BIN)/python tests/faults/soak.py --minutes $(MINUTES)
 
 demo: $(READY)  ## joker and scikit-learn on two problems: a table, and plots in demo/
 	$(BIN)/python examples/demo.py

@@ -175,14 +175,16 @@ def case_name(name: str) -> str:
 def same_problem(results: Results) -> Iterator[str]:
     """Yield the seconds of each program to each level of the gap."""
     levels = ("0.01", "0.001", "0.0001")
-    yield "| problem | program | " + " | ".join(f"to {level}" for level in levels) + " | gap at the end | memory |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    steps = " | ".join(f"to {level}" for level in levels)
+    yield f"| problem | program | {steps} | gap at the end | memory | work |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for problem, programs in results["cells"].items():
         for program, found in programs.items():
             reached = found.get("reached", {})
             times = " | ".join(f"{reached[level]:.1f} s" if level in reached else "–" for level in levels)
             end = f"{found['gap']:.1e} | {found['megabytes']:,} MB" if "gap" in found else "failed | –"
-            yield f"| {problem} | {program} | {times} | {end} |"
+            work = f"{found['work']:.1f} n²" if "work" in found else "–"
+            yield f"| {problem} | {program} | {times} | {end} | {work} |"
 
 
 def tuning(results: Results) -> Iterator[str]:

@@ -21,6 +21,7 @@ from joker.errors import InvalidParameter, JokerError
 
 FAILED, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143  # exit statuses; that of a signal is 128 plus its number
 TRACEBACK = "JOKER_TRACEBACK"  # the environment variable that makes the program print tracebacks
+TORCH_MEMORY = "can't allocate memory"  # part of the RuntimeError of torch where host memory ends
 # Keyword arguments of the library that are options of the same name.
 _SAME_NAMES = (
     "block_size|categories|class_weight|columns|decimal|delimiter|delta|device|drop|dtype|early_stopping|epsilon|features|folder|"
@@ -96,7 +97,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}. Check the path, its permissions and the free space on the disk."
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or TORCH_MEMORY in str(error):
         return "the memory of this machine is used up. Use a smaller --memory, or fewer features (-m)."
     if isinstance(error, ValueError):  # raised by scikit-learn, which checks arrays for the estimators
         return as_option(str(error))

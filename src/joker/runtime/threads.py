@@ -20,6 +20,9 @@ import torch
 
 Part = TypeVar("Part")
 _outside = threading.local()  # the threads of torch outside `one_thread`
+if hasattr(os, "register_at_fork"):
+    # A forked process has the thread pool of OpenMP without its threads, and would wait for them for ever.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def thread_count() -> int:
