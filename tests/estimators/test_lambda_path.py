@@ -148,3 +148,18 @@ def test_nothing_is_said_inside_or_of_short_paths(data, lams: Any) -> None:
         model = joker.KernelRidge(lam=lams).fit(X, y, eval_set=(Xv, yv))
         joker.KernelRidge(lam=[100.0, 1e3, 1e4]).fit_sample((X, y, None))  # without scores
     assert model.lam_ in lams
+
+
+@pytest.mark.parametrize(("n", "classes"), [(20, 3), (6, 3), (30, 14), (3, 2)])
+def test_few_rows_of_each_class(n: int, classes: int) -> None:
+    """The rows held out may be fewer than the classes, and a class may have one row, which stays for training."""
+    y = np.arange(n) % classes
+    X = np.eye(classes)[y] + 0.1 * np.random.default_rng(0).normal(size=(n, classes))
+    model = joker.KernelSVC(lam=[0.1, 1.0]).fit(X, y)
+    assert model.score(X, y) == 1
+
+
+def test_one_row_of_each_class() -> None:
+    with pytest.raises(InvalidData, match="got one row for each of 4 classes"):
+        joker.KernelSVC(lam=[0.1, 1.0]).fit(np.eye(4), np.arange(4))
+    assert joker.KernelSVC(lam=0.1).fit(np.eye(4), np.arange(4)).score(np.eye(4), np.arange(4)) == 1

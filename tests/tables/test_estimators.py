@@ -87,7 +87,7 @@ def test_frames_of_all_libraries_give_the_same_predictions(regressor: joker.Joke
 
 def test_polars_is_fitted_like_pandas() -> None:
     frame, y = split(25)
-    settings = FAST | {"max_time": 30.0}
+    settings = FAST | {"max_time": 600.0}  # no time limit may end a part of one of them
     first = joker.JokerRegressor(**settings).fit(frame, y)
     second = joker.JokerRegressor(**settings).fit(pl.from_pandas(frame), pl.Series(y))
     assert np.array_equal(first.predict(frame), second.predict(frame))

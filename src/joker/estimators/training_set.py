@@ -54,8 +54,7 @@ class Sample:
             last = min(max(1, len(self.y) - math.ceil(share * len(self.y))), len(self.y) - 1)
             train, scored = self._run(0, last), self._run(last, len(self.y))
         else:
-            rows = np.arange(len(self.y))
-            kept, held = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+            kept, held = _split(len(self.y), share, strata, seed)
             kept = np.sort(kept)
             train = Sample(RowSubset(self.x, kept), self.y[kept], None if self.w is None else self.w[kept])
             scored = self.take(np.sort(held))
@@ -135,3 +134,32 @@ def check_pair(eval_set: Any, targets_of: Callable[[Any, Any], Any]) -> tuple[An
             f"eval_set must be a pair (X, y), or a row store; got {type(eval_set).__name__}. Use eval_set=(Xv, yv)."
         )
     return eval_set[0], targets_of(eval_set[0], eval_set[1])
+
+
+def _split(n: int, share: float, strata: NDArray[Any] | None, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows to train on and a share of the rows, in every stratum where there are enough rows."""
+    rows = np.arange(n)
+    if strata is not None:
+        _, codes, counts = np.unique(strata, return_inverse=True, return_counts=True)
+        held = math.ceil(share * n)
+        if counts.min() < 2 or held < len(counts) or n - held < len(counts):
+            return _split_few(codes, counts, share, seed)
+    kept, scored = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+    return kept, scored
+
+
+def _split_few(
+    codes: NDArray[np.intp], counts: NDArray[np.intp], share: float, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Hold out rows at equal distances in the order of the strata; a row that is alone in its stratum stays."""
+    order = np.lexsort((np.random.default_rng(seed).permutation(len(codes)), codes))
+    order = order[counts[codes[order]] > 1]
+    if not len(order):
+        raise InvalidData(
+            f"choosing lam or the epoch needs rows to hold out; got one row for each of {len(counts)} classes. "
+            "Use one lam and early_stopping=False, or give fit an eval_set."
+        )
+    steps = np.floor(share * np.arange(len(order) + 1))
+    held = order[steps[1:] > steps[:-1]]
+    held = held if len(held) else order[-1:]
+    return np.setdiff1d(np.arange(len(codes)), held), held
