@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from joker import callbacks, errors, features, kernels, losses, solvers
+from joker import callbacks, distributed, errors, features, kernels, losses, solvers
 from joker.models import Machine
 from joker.prepare import Training, prepare
 from joker.runtime import VERSION as __version__
@@ -49,6 +49,7 @@ __all__ = [
     "Tuned",
     "__version__",
     "callbacks",
+    "distributed",
     "errors",
     "features",
     "kernels",

@@ -63,6 +63,14 @@ class StateMismatch(JokerError, ValueError):
     """A saved state belongs to another problem or to other settings."""
 
 
+class ProcessesDiffer(JokerError, ValueError):
+    """Processes that fit one model together have different data, settings or versions."""
+
+
+class ProcessLost(JokerError, RuntimeError):
+    """Another process of a fit has ended, or did not answer in time."""
+
+
 class MissingPackage(JokerError, ImportError):
     """An optional package is needed, but it is not installed."""
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from joker import kernels, losses
 from joker.data import Blocks, Rows, Targets, check_rows, check_tensor, make_targets
+from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.features import FeatureMap
 from joker.kernels import bandwidth as bandwidths
@@ -19,7 +20,19 @@ from joker.planning import Plan
 from joker.planning.fit import FitMemory, plan_fit
 from joker.planning.fit_spec import FitSpec, RowReading
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, release_memory
-from joker.solvers import Descent, ExactState, FeatureState, Point, Problem, Record, Report, Settings, State, resolved
+from joker.solvers import (
+    Descent,
+    ExactState,
+    FeatureState,
+    Point,
+    Problem,
+    Record,
+    Report,
+    Settings,
+    State,
+    check_processes,
+    resolved,
+)
 
 DEFAULTS = Settings()
 
@@ -39,7 +52,7 @@ class Training:
 
     def weights(self, point: Point) -> Tensor:
         """Return the weights of a machine at a point: θ with features, α with the kernel itself."""
-        return point[0] if self.features is None else point[1]
+        return point[0] if self.features is None else self.descent.state.whole_image(point[1])
 
     def machine(self, weights: Tensor) -> Machine:
         """Return the machine with these weights."""
@@ -162,7 +175,8 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
     if features is None:
         state = _exact_state(x, problem.targets.t, kernel, plan)
     else:
-        state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed)
+        state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed, current())
+    check_processes(state, problem, spec.settings)
     return Training(Descent(state, problem, spec.settings), kernel, features)
 
 
@@ -180,4 +194,4 @@ def _exact_state(x: Rows, t: int, kernel: kernels.Kernel, plan: Plan) -> ExactSt
     def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
         matvec(kernel, x, z, v, plan.scratch, out=out, row_bytes=(x.row_bytes, z.row_bytes))
 
-    return ExactState(x, t, kernel, add_product, plan.scratch, plan.kept_rows, plan.landmarks)
+    return ExactState(x, t, kernel, add_product, plan.scratch, plan.kept_rows, plan.landmarks, current())

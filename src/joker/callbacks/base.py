@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import ClassVar
 
 from joker.callbacks.run import Result, Run
+from joker.distributed import current
 from joker.solvers import Reason
 
 Answer = bool | str | None  # True or a string stops the fit; the string is the reason that the user reads
@@ -24,6 +25,9 @@ class Callback:
         Whether the callback needs a score after each epoch; an estimator then holds out rows for it.
     copies : int
         The number of copies of the solver's state that it holds at the same time; they count in a memory budget.
+    first_process_only : bool
+        Whether only the first of several processes that fit one model calls it: for callbacks that report. The others
+        are called in all of them, and the first process decides whether to stop.
 
     Examples
     --------
@@ -41,6 +45,7 @@ class Callback:
 
     needs_score: ClassVar[bool] = False
     copies: ClassVar[int] = 0
+    first_process_only: ClassVar[bool] = False
 
     def start(self, run: Run) -> None:
         """Called once before the first step."""
@@ -71,11 +76,13 @@ def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
     'The relative duality gap reached the tolerance in every column.'
     """
     reasons: list[str] = []
+    callbacks = [callback for callback in callbacks if not (callback.first_process_only and current().rank)]
 
     def stop(answers: list[Answer]) -> bool:
         reasons.extend(answer if isinstance(answer, str) else Reason.ASKED.value for answer in answers if answer)
         return bool(reasons)
 
+    has_steps = current().decide(bool(callbacks))
     with ExitStack() as started:
         try:
             for callback in callbacks:
@@ -83,11 +90,12 @@ def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
                 started.callback(callback.end, run)
             report = run.training.descent.run(
                 lambda _: stop([callback.epoch(run) for callback in callbacks]),
-                (lambda: stop([callback.step(run) for callback in callbacks])) if callbacks else None,
+                (lambda: stop([callback.step(run) for callback in callbacks])) if has_steps else None,
                 run.scores_of if run.scored else None,
             )
         except BaseException as error:
-            run.reason = f"The fit was ended by {type(error).__name__}."
+            run.reason, run.failed = f"The fit was ended by {type(error).__name__}.", True
             raise
-        run.reason = reasons[0] if report.reason is Reason.ASKED else report.reason.value
+        asked = reasons[0] if reasons else Reason.ASKED.value  # by the first process, which alone may have a reason
+        run.reason = asked if report.reason is Reason.ASKED else report.reason.value
         return run.result(report)

@@ -15,6 +15,7 @@ import torch
 
 from joker.callbacks.base import Callback
 from joker.callbacks.run import Run
+from joker.distributed import current
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
 from joker.runtime import format_bytes
 from joker.runtime.atomic_file import replace_file, resolve_target
@@ -38,7 +39,8 @@ class Checkpoint(Callback):
     Parameters
     ----------
     path : path
-        The file. It is replaced in one step, so that it is always a complete checkpoint.
+        The file. It is replaced in one step, so that it is always a complete checkpoint. Where several processes fit
+        one model, the first writes it and all read it; any number of processes may continue from it.
     every : int
         The number of epochs between two saves.
     resume : bool
@@ -58,7 +60,7 @@ class Checkpoint(Callback):
 
     def start(self, run: Run) -> None:
         path = resolve_target(self.path, EXAMPLE)
-        if self.resume and path.exists():
+        if self.resume and current().decide(path.exists()):
             self._continue(run, path)
         self._saved = run.epoch
 
@@ -67,13 +69,18 @@ class Checkpoint(Callback):
             self._save(run)
 
     def end(self, run: Run) -> None:
-        if run.whole and run.epoch > self._saved:
+        # With several processes, one of which may have ended, no state can be collected after an error.
+        if run.whole and run.epoch > self._saved and not (run.failed and current().size > 1):
             self._save(run)
 
     def _save(self, run: Run) -> None:
+        state = run.state_dict()
+        if current().rank:  # the first process has the state of all
+            self._saved = run.epoch
+            return
         try:
             with replace_file(self.path, EXAMPLE) as temporary:
-                torch.save({"format": FORMAT, "run": run.state_dict()}, temporary)
+                torch.save({"format": FORMAT, "run": state}, temporary)
         except RuntimeError as error:  # raised by torch, without the reason, when the disk is full
             raise InvalidFile(
                 f"a checkpoint must be in a place with room for it; writing {self.path} failed, and "

@@ -29,6 +29,8 @@ class JsonLog(Callback):
         The file. Lines are appended if it exists.
     """
 
+    first_process_only = True
+
     path: str | os.PathLike[str]
 
     def start(self, run: Run) -> None:

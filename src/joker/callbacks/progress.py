@@ -33,6 +33,8 @@ class Progress(Callback):
         Where to write; standard error by default.
     """
 
+    first_process_only = True
+
     console: Console | None = None
     _out: Any = field(default=None, init=False, repr=False, compare=False)
     _bar: Any = field(default=None, init=False, repr=False, compare=False)

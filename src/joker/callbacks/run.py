@@ -46,6 +46,8 @@ class Run:
     ----------
     reason : str or None
         Why the fit ended; None while it runs.
+    failed : bool
+        Whether an error or an interrupt has ended it.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Run:
     ) -> None:
         self.training, self.title = training, title
         self.reason: str | None = None
+        self.failed = False
         self._judge, self._model = judge, model
         self._kept: tuple[Tensor, float] | None = None  # weights and epoch of the machine that keep() stored
         self._began = training.descent.epoch

@@ -16,6 +16,7 @@ from joker.cli.fit import FIT
 from joker.cli.info import INFO
 from joker.cli.paper import PAPER
 from joker.cli.predict import PREDICT
+from joker.cli.processes import run_together, started_together
 from joker.cli.tune import TUNE
 from joker.runtime import VERSION
 
@@ -29,8 +30,13 @@ EPILOG = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return run_together(lambda: _run(given), given) if started_together() else _run(given)
+
+
+def _run(arguments: list[str]) -> int:
     try:
-        program()(sys.argv[1:] if arguments is None else list(arguments), prog_name="joker")
+        program()(arguments, prog_name="joker")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:

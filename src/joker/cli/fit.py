@@ -30,6 +30,7 @@ from joker.cli.options import (
 from joker.cli.prediction_files import check_output
 from joker.cli.raw_tables import is_raw_table, looks_like_libsvm_file, open_training
 from joker.data import Store
+from joker.distributed import current
 from joker.errors import InvalidParameter
 from joker.runtime.atomic_file import exclusive
 
@@ -100,7 +101,7 @@ def fit(
     settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
     with ExitStack() as stack:
         path = None if dry_run else _checked_output(out, data)
-        if path is not None:
+        if path is not None and current().rank == 0:
             stack.enter_context(exclusive(path))
         checkpoints = [] if path is None else [stack.enter_context(checkpoint(path, resume, report))]
         store = stack.enter_context(training_store(data, table, model, [settings], compute, path, report))
@@ -214,6 +215,8 @@ def checkpoint(out: Path, resume: bool | None, report: ReportOptions) -> Iterato
         if new or (before is not None and resume and isinstance(error, KeyboardInterrupt)):
             error.add_note(f"A checkpoint is in {path}; the same command with --resume continues from it.")
         raise
+    if current().rank:  # the first process has written the file
+        return
     for left in (path, *out.parent.glob(f"{glob.escape(path.name)}.*.part")):  # a killed process leaves the latter
         left.unlink(missing_ok=True)
 

@@ -18,6 +18,7 @@ from joker.cli.fit import Out, progress, training_store
 from joker.cli.model_files import facts_of
 from joker.cli.options import ComputeOptions, DataFile, ModelOptions, SolverOptions, TableOptions
 from joker.cli.prediction_files import check_output
+from joker.distributed import current
 from joker.runtime.atomic_file import exclusive
 
 MAX_TRIAL_ROWS = 100_000  # more rows change the choice little and take long
@@ -86,7 +87,7 @@ def tune(
     if out is not None:
         check_output(out, data)
     with (
-        nullcontext() if out is None else exclusive(out),
+        nullcontext() if out is None or current().rank else exclusive(out),
         training_store(data, table, model, _candidates(settings, keywords), compute, out, report) as store,
     ):
         estimator = build_estimator.estimator(model, str(store.task), store.classes, **settings)

@@ -70,6 +70,10 @@ class Rows(ABC):
         """Return the rows with these numbers as Rows, without a copy."""
         return SomeRows(self, rows.to(self.index_device))
 
+    def part(self, rows: slice) -> Rows:
+        """Return consecutive rows as Rows, without a copy."""
+        return self if (rows.start, rows.stop) == (0, len(self)) else PartOfRows(self, rows)
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -110,9 +114,51 @@ class TensorRows(Rows):
     def tile(self, rows: slice) -> Tensor:  # (k, d)
         return self.x[rows].to(self.dtype).contiguous()
 
+    def part(self, rows: slice) -> Rows:
+        return TensorRows(self.x[rows], self.floating, self.checked)
+
     def check(self, what: str) -> None:
         if self.x.is_floating_point() and not self.checked:
             super().check(what)
+
+
+@dataclass(frozen=True, eq=False)
+class PartOfRows(Rows):
+    """Consecutive rows of others."""
+
+    whole: Rows
+    rows: slice
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.stop - self.rows.start, self.whole.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.whole.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.whole.device
+
+    @property
+    def index_device(self) -> torch.device:
+        return self.whole.index_device
+
+    @property
+    def row_bytes(self) -> int:
+        return self.whole.row_bytes
+
+    @property
+    def shuffled(self) -> bool:
+        return self.whole.shuffled
+
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
+        return self.whole.take(rows + self.rows.start)
+
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        start, stop, _ = rows.indices(len(self))
+        return self.whole.tile(slice(self.rows.start + start, self.rows.start + stop))
 
 
 class UploadedRows(Rows):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from joker.data.array_rows import arrays_of
+from joker.distributed import current
 from joker.estimators.training_set import Sample
 from joker.kernels import Kernel
 from joker.prepare import Training
@@ -66,4 +67,4 @@ def seed_of(random_state: int | np.random.RandomState | None, before: WarmStart 
     """Return the seed of a fit; without one, a fit that continues another has its seed."""
     if before is not None and not isinstance(random_state, Integral):
         return before.seed
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    return current().decide(int(check_random_state(random_state).randint(2**31 - 1)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from joker.distributed import current
 from joker.errors import BudgetTooSmall
 from joker.features import FeatureMap
 from joker.kernels.matvec import LONGEST
@@ -138,8 +139,10 @@ class FitMemory:
         rows = 0
         if spec.settings.method in (GREEDY, CONJUGATE_GRADIENTS) and not spec.on_gpu:
             sums = sum_bytes(spec.rows, spec.columns) if spec.settings.method == CONJUGATE_GRADIENTS else 0
-            rows = kept_rows(spec.rows, spec.block_rows, room - sums, itemsize)
-            taken = kept_bytes(spec.rows, rows, itemsize) + (sums if rows else 0)
+            part = current().part(spec.rows)
+            width = part.stop - part.start
+            rows = kept_rows(spec.rows, spec.block_rows, room - sums, itemsize, width)
+            taken = kept_bytes(width, rows, itemsize) + (sums if rows else 0)
             items.append(Item("kept kernel rows", taken, AFTER_LAYOUT))
         return KernelMemory(rows, chosen, tuple(items))
 

@@ -9,6 +9,7 @@ from joker.solvers.feature_state import FeatureState
 from joker.solvers.gap import Gap, Point, certify
 from joker.solvers.methods import resolved
 from joker.solvers.problem import Problem
+from joker.solvers.processes import check_processes
 from joker.solvers.report import Reason, Record, Report
 from joker.solvers.settings import Settings
 from joker.solvers.state import State
@@ -30,5 +31,6 @@ __all__ = [
     "Settings",
     "State",
     "certify",
+    "check_processes",
     "resolved",
 ]

@@ -20,6 +20,7 @@ from joker.solvers.state import State
 
 # A solve can only be continued with the same values of these settings.
 IDENTITY_SETTINGS = ("block_size", "method", "order", "averaging", "momentum", "radius", "halve_every", "seed")
+IMAGE = "image"  # the name of every saved tensor that is an image of α
 SAMPLE_ROWS = 16  # rows whose kernel matrix differs between kernels, bandwidths and feature draws
 RTOL, ATOL = 1e-4, 1e-6  # differences between machines in the rounding of the numbers compared
 
@@ -44,7 +45,7 @@ def saved_state(solve: Solve) -> dict[str, Any]:
         "seconds": solve.seconds,
         "records": [(r.epoch, r.seconds, r.gap.sums, r.scores, r.peak_bytes) for r in solve.records],
         "tally": solve.method.statistics.state_dict(),
-        **{name: part.state_dict() for name, part in _moving_parts(solve).items()},
+        **{name: _whole(part.state_dict(), solve.state) for name, part in _moving_parts(solve).items()},
     }
 
 
@@ -56,7 +57,7 @@ def restore_state(solve: Solve, saved: dict[str, Any]) -> None:
             "Use the data, kernel and settings it began with."
         )
     for name, part in _moving_parts(solve).items():
-        part.load_state_dict(saved[name])
+        part.load_state_dict(_own(saved[name], solve.state))
     solve.steps, solve.seconds = saved["steps"], saved["seconds"]
     device = solve.state.alpha.device
     solve.records = [Record(epoch, s, Gap(sums.to(device)), *rest) for epoch, s, sums, *rest in saved["records"]]
@@ -74,7 +75,7 @@ def identity(state: State, problem: Problem, settings: Settings) -> dict[str, An
     targets = problem.targets
     return {
         "rows": (*state.x.shape, fingerprint(state.x)),
-        "kernel or features": (*state.image.shape, *_kernel_sample(state).flatten().tolist()),
+        "kernel or features": (*state.whole_shape, *_kernel_sample(state).flatten().tolist()),
         "targets": (*targets.y.shape, fingerprint(TensorRows(targets.y))),
         "weights": () if targets.weights is None else (fingerprint(TensorRows(targets.weights)),),
         "lam": tuple(targets.lam.tolist()),
@@ -92,6 +93,16 @@ def fingerprint(values: Rows) -> float:
         factors = torch.arange(at.start + 1, at.stop + 1, device=rows.device, dtype=rows.dtype).cos()
         total += float(factors @ rows.sum(1))
     return total
+
+
+def _whole(saved: dict[str, Any], state: State) -> dict[str, Any]:
+    """Return saved tensors with the parts of all processes, so that any number of processes can continue."""
+    return {name: state.whole_image(value) if name == IMAGE else value for name, value in saved.items()}
+
+
+def _own(saved: dict[str, Any], state: State) -> dict[str, Any]:
+    """Return saved tensors with the part that this process has."""
+    return {name: state.own_image(value) if name == IMAGE else value for name, value in saved.items()}
 
 
 def _moving_parts(solve: Solve) -> dict[str, SavedTensors]:

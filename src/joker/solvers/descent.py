@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import torch
@@ -93,6 +94,9 @@ class Descent:
                 self.step()
             self.seconds = time.perf_counter() - started
             stop = tick is not None and bool(tick())
+            if self.state.group.size > 1 and (tick is not None or self.settings.max_time < inf):
+                self.seconds, stopped = self.state.group.numbers(self.seconds, stop)
+                stop = bool(stopped)
 
     def step(self) -> None:
         """Take one step of the method."""
@@ -100,6 +104,8 @@ class Descent:
         try:
             self.method.step(self.steps)
         except OutOfMemory:
+            if self.state.group.size > 1:  # the others have taken their part of the step
+                raise
             self._reduce_memory()
             self.step()
         else:
@@ -180,6 +186,7 @@ class Descent:
     def _evaluate(self, callback: Callback | None, score: ScorePoint | None) -> tuple[Point, Gap, Reason | None]:
         """Evaluate the gap and store a record; return the point, its gap, and a reason to stop if there is one."""
         self._release_tiles()
+        self.state.group.broadcast_(self.state.alpha)  # other processors may round differently
         point, gap, last_gap = self.best()
         if gap.worst <= self.settings.tol:  # the proof must not use an image with the rounding of thousands of steps
             point, gap = self._recompute(point[0], self.state.alpha if self.method.average() else None)
@@ -196,7 +203,7 @@ class Descent:
         scores = () if score is None else tuple(score(point))
         record = Record(self.epoch, self.seconds, gap, scores, peak_bytes(self.state.alpha.device))
         self.records = [*self._earlier(), record]
-        stop = callback is not None and self._call(callback, point)
+        stop = self.state.group.decide(callback is not None and self._call(callback, point))
         return point, gap, reason or (Reason.ASKED if stop else None)
 
     def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:

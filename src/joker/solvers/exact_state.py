@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows, TensorRows
+from joker.distributed import ALONE, Group
 from joker.ops.rows import take
 from joker.runtime import DEFAULT_BUDGET, chunks, tile_bytes, tiles
 from joker.solvers.block_buffers import PreparedBlock
@@ -39,6 +40,8 @@ class ExactState(State):
         Rows of the kernel matrix that are kept between steps, in host memory.
     landmarks : int
         Rows from which the preconditioner of conjugate gradients is made.
+    group : Group
+        The processes that solve the problem together. Each computes the kernel of its part of the rows with others.
     """
 
     def __init__(
@@ -50,11 +53,14 @@ class ExactState(State):
         budget: int = DEFAULT_BUDGET,
         kept_rows: int = 0,
         landmarks: int = 0,
+        group: Group = ALONE,
     ) -> None:
-        super().__init__(x, t, len(x))
+        super().__init__(x, t, len(x), group)
+        own = group.part(len(x))
+        self.own = x.part(own)
         self.kernel, self.add_product, self.budget, self.landmarks = kernel, add_product, budget, landmarks
         self.small_operations = x.device.type == "cpu" and len(x) > ONE_THREAD_ROWS
-        self.kept = KeptKernelRows(x, kernel, kept_rows, budget) if kept_rows else None
+        self.kept = KeptKernelRows(x, kernel, kept_rows, budget, own) if kept_rows else None
 
     @property
     def scratch_bytes(self) -> int:
@@ -72,7 +78,7 @@ class ExactState(State):
         return diagonal
 
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
-        change = torch.zeros_like(self.image)
+        change = self.image.new_zeros(len(self.own), move.shape[1])
         rows, x = block.rows, block.basis
         if not move.is_cuda:  # rows that did not move are left out; a GPU would have to wait to count them
             moved = move.any(1).nonzero()[:, 0]
@@ -80,16 +86,16 @@ class ExactState(State):
         if self.kept:
             self.kept.add_product(rows, x, move, change)
         else:
-            self.add_product(self.x, TensorRows(x), move, change)
-        return change
+            self.add_product(self.own, TensorRows(x), move, change)
+        return self.group.whole(change, len(self.x))
 
     def image_of(self, alpha: Tensor) -> Tensor:
-        image = torch.zeros_like(alpha)
+        image = alpha.new_zeros(len(self.own), alpha.shape[1])
         if self.kept:
             self.kept.add_whole_product(alpha, image)
         else:
-            self.add_product(self.x, self.x, alpha, image)
-        return image
+            self.add_product(self.own, self.x, alpha, image)
+        return self.group.whole(image, len(self.x))
 
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
         row_bytes = gap_bytes(1, sum(image.shape[1] for image in images))

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows
+from joker.distributed import ALONE, Group
+from joker.errors import InvalidParameter
 from joker.ops.bfloat16_gram import rounds
 from joker.ops.rows import take
 from joker.ops.tall_skinny import times, transposed_times
@@ -46,6 +48,9 @@ class FeatureState(State):
         The largest number of rows of a block.
     mixed : bool
         Whether K = ΨΨᵀ may be computed by low-precision tensor cores. θ and the predictions are not.
+    group : Group
+        The processes that solve the problem together. Each has its part of the features and of θ; K and f of a block
+        are sums over the processes.
     """
 
     def __init__(
@@ -56,13 +61,23 @@ class FeatureState(State):
         budget: int = DEFAULT_BUDGET,
         block_size: int = 1,
         mixed: bool = False,
+        group: Group = ALONE,
     ) -> None:
-        super().__init__(x, t, features.n_features)
+        self.m = features.n_features
+        if group.size > 1:
+            own = group.part(self.m)
+            if self.m < group.size:
+                raise InvalidParameter(
+                    f"n_features must be at least the number of processes, {group.size}; got {self.m}. "
+                    "Use fewer processes."
+                )
+            features = features.slice(own.start, own.stop)
+        super().__init__(x, t, features.n_features, group)
         self.features, self.budget, self.block_size = features, budget, block_size
         m, d, itemsize = features.n_features, x.shape[1], x.dtype.itemsize
         self.small_operations = x.device.type == "cpu"
         self.rounded_K = mixed and rounds(x.dtype, x.device, m)
-        ahead = x.device.type == "cuda" and len(x) > block_size
+        ahead = x.device.type == "cuda" and len(x) > block_size and group.size == 1
         sizes = (block_size, d, m, t, budget)
         self.use(choose_chunking(features, *sizes, mixed=self.rounded_K, ahead=ahead, itemsize=itemsize))
 
@@ -78,6 +93,16 @@ class FeatureState(State):
         ahead = chunking.ahead and len(self.chunks) == 1
         compute = self.chunks[0].gram_and_features
         self.buffers = BlockBuffers(self.block_size, m, self.alpha, compute) if ahead else None
+
+    @property
+    def whole_shape(self) -> tuple[int, int]:
+        return self.m, self.image.shape[1]
+
+    def whole_image(self, image: Tensor) -> Tensor:
+        return self.group.whole(image, self.m)
+
+    def own_image(self, image: Tensor) -> Tensor:
+        return image[self.group.part(self.m)]
 
     def shrink(self) -> bool:
         smaller = self.chunking.smaller()
@@ -102,9 +127,16 @@ class FeatureState(State):
         if prepared is None:
             x = self.x[rows] if x is None else x
             if len(self.chunks) > 1:
-                return OpenBlock(rows, *self._open_chunks(x), a, x)
+                return OpenBlock(rows, *self._summed(*self._open_chunks(x)), a, x)
             prepared = PreparedBlock(*self.chunks[0].gram_and_features(x))
-        return OpenBlock(rows, prepared.K, times(prepared.psi, self.image), a, prepared.psi)
+        return OpenBlock(rows, *self._summed(prepared.K, times(prepared.psi, self.image)), a, prepared.psi)
+
+    def _summed(self, K: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:  # (b, b), (b, t)
+        """Return the sums of K and f over the processes, which are sent together."""
+        if self.group.size == 1:
+            return K, f
+        both = self.group.sum_(torch.cat([K, f], dim=1))
+        return both[:, : len(K)].contiguous(), both[:, len(K) :].contiguous()
 
     def _open_chunks(self, x: Tensor) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, b), (b, t)
         """Return K and f. All chunks are computed in one buffer, because a new one for each would fragment memory."""
@@ -144,7 +176,8 @@ class FeatureState(State):
         budget = max(tile_bytes(max(self.tile_budget, work_bytes(1)), image.device), work_bytes(1))
         together = 1 if image.is_cuda else max(1, min(thread_count(), self.tile_budget // budget))
         waiting: list[slice] = []
-        for tile in tiles(len(self.x), work_bytes, budget, "features"):
+        # All processes must have the same tiles, but each has its own number of features.
+        for tile in self.group.decide(list(tiles(len(self.x), work_bytes, budget, "features"))):
             waiting.append(tile)
             if len(waiting) == together:
                 yield from self._predict_tiles(waiting, image)
@@ -159,7 +192,7 @@ class FeatureState(State):
             found[tile.start] = self.features.apply(self.x[tile], image)
 
         if image.is_cuda:
-            yield from ((tile, self.features.apply(self.x[tile], image)) for tile in parts)
+            yield from ((tile, self.group.sum_(self.features.apply(self.x[tile], image))) for tile in parts)
             return
         share(predict, parts)
-        yield from ((tile, found.pop(tile.start)) for tile in parts)
+        yield from ((tile, self.group.sum_(found.pop(tile.start))) for tile in parts)

@@ -78,7 +78,7 @@ def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap
     for rows, f in state.predictions(*images):
         for point, alpha in enumerate(alphas):
             sums[point] += _terms(problem, rows, alpha[rows], f[:, point * t : (point + 1) * t])
-    return [Gap(s) for s in sums]
+    return [Gap(s) for s in state.group.broadcast_(sums)]
 
 
 def _terms(problem: Problem, rows: slice, alpha: Tensor, f: Tensor) -> Tensor:  # (3, t)

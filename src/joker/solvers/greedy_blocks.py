@@ -51,7 +51,7 @@ class GreedyBlocks(Method):
         # Equal gains, as at the start, are ordered at random, because rows may be sorted by class.
         self._tie = torch.randperm(n, generator=generator(settings.seed, "ties")).to(state.alpha.device)
         fused = problem.dual is not None and block_solve.available(state.alpha.device, b)
-        self._captured = fused
+        self._captured = fused and state.group.size == 1
         self.release()
 
     def release(self) -> None:

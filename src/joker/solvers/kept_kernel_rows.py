@@ -30,9 +30,13 @@ def sum_bytes(n: int, t: int) -> int:
     return 8 * PARTIAL_SUMS * n * t
 
 
-def kept_rows(n: int, b: int, room: int, itemsize: int) -> int:
-    """Return the number of rows of n entries that ``room`` bytes hold; none where a block of b rows does not fit."""
-    count = min(n, (room - kept_bytes(n, 1, itemsize)) // (itemsize * n + 16))
+def kept_rows(n: int, b: int, room: int, itemsize: int, width: int | None = None) -> int:
+    """Return how many of n rows ``room`` bytes hold; none where a block of b rows does not fit.
+
+    A row has ``width`` entries, by default n; fewer where several processes share the kernel matrix.
+    """
+    width = width or n
+    count = min(n, (room - kept_bytes(width, 1, itemsize)) // (itemsize * width + 16))
     return count if count >= min(n, 2 * b) else 0
 
 
@@ -49,26 +53,30 @@ class KeptKernelRows:
         The number of rows that are kept at most.
     budget : int
         Bytes of scratch space.
+    own : slice
+        The columns of the kernel matrix that this process has; by default all.
     """
 
-    def __init__(self, x: Rows, kernel: KernelFunction, count: int, budget: int) -> None:
+    def __init__(self, x: Rows, kernel: KernelFunction, count: int, budget: int, own: slice | None = None) -> None:
         n = len(x)
         self.x, self.kernel, self.budget = x, kernel, budget
-        self.memory = torch.empty(count, n, dtype=x.dtype)
+        self.columns = x if own is None else x.part(own)
+        self.square = len(self.columns) == n
+        self.memory = torch.empty(count, len(self.columns), dtype=x.dtype)
         self.slot = torch.full((n,), -1)  # where the kernel of a row is; -1 where it is not kept
         self.row = torch.full((count,), -1)  # the row in each slot
         self.used = torch.full((count,), -1)  # the use of each slot, by number
         self.filled = self.uses = 0
-        self._gathered = torch.empty(GATHERED, n, dtype=x.dtype)
+        self._gathered = torch.empty(GATHERED, len(self.columns), dtype=x.dtype)
 
     def add_product(self, rows: Tensor, x: Tensor, v: Tensor, out: Tensor) -> None:  # (b,), (b, d), (b, t), (n, t)
-        """Add K[:, rows] v to ``out``, where ``x`` are the inputs of the rows."""
+        """Add K[own, rows] v to ``out``, where ``x`` are the inputs of the rows."""
         for at in range(0, len(rows), len(self.row)):  # all of them at once unless fewer are kept
             part = slice(at, at + len(self.row))
             self._add(self._slots(rows[part], x[part]), v[part], out)
 
     def add_whole_product(self, v: Tensor, out: Tensor) -> None:  # (n, t), (n, t)
-        """Add K v to ``out``. Rows where v is 0 are left out; the others are kept if there is room."""
+        """Add K[own] v to ``out``. Rows where v is 0 are left out; the others are kept if there is room."""
         moved = v.any(1)
         for rows in (moved & (self.slot < 0)).nonzero()[: len(self.row) - self.filled, 0].split(TILE):
             self._slots(rows, self.x[rows])
@@ -76,7 +84,7 @@ class KeptKernelRows:
         self._add_kept(v, kept, out)
         missing = (moved & (self.slot < 0)).nonzero()[:, 0]
         first = len(kept)
-        if len(missing) == len(self.x) - first and self._in_order(kept):
+        if self.square and len(missing) == len(self.x) - first and self._in_order(kept):
             self._add_rest(v, first, out)
         else:
             for rows in missing.split(TILE):
@@ -130,16 +138,16 @@ class KeptKernelRows:
                 total += kept.T @ v[rows[part]]
             out[columns] += total
 
-        share(add, self._tiles(-(-len(self.x) // thread_count())))
+        share(add, self._tiles(-(-len(self.columns) // thread_count())))
 
     def _add_computed(self, z: Tensor, v: Tensor, out: Tensor) -> None:  # (k, d), (k, t), (n, t)
         def add(tile: slice) -> None:
-            out[tile].addmm_(self.kernel(self.x[tile], z), v)
+            out[tile].addmm_(self.kernel(self.columns[tile], z), v)
 
         share(add, self._tiles(TILE), self._threads(len(z)))
 
     def _tiles(self, rows: int) -> list[slice]:
-        n = len(self.x)
+        n = len(self.columns)
         return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
     def _threads(self, k: int) -> int:
@@ -179,7 +187,7 @@ class KeptKernelRows:
         z = z if k == whole else torch.cat([z, z[:1].expand(whole - k, -1)])
 
         def fill(tile: slice) -> None:
-            self.memory[slots, tile] = self.kernel(z, self.x[tile])[:k]
+            self.memory[slots, tile] = self.kernel(z, self.columns[tile])[:k]
 
         share(fill, self._tiles(TILE), self._threads(whole))
 
@@ -192,4 +200,4 @@ class KeptKernelRows:
                 kernel = torch.index_select(self.memory[:, columns], 0, part, out=gathered[: len(part)])
                 out[columns].addmm_(kernel.T, values)
 
-        share(add, self._tiles(-(-len(self.x) // thread_count())))
+        share(add, self._tiles(-(-len(self.columns) // thread_count())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf, isinf
 
+from joker.distributed import current
 from joker.errors import InvalidParameter
 from joker.losses import Loss
 from joker.solvers.conjugate_gradients import ConjugateGradients
@@ -62,6 +63,11 @@ def resolved(
                 "method='conjugate_gradients' needs the squared loss, and one λ with features; got "
                 f"{loss!r}{'' if m is None else ' with features'}. Use method='auto'."
             )
+        if settings.method == CONJUGATE_GRADIENTS and m is not None and current().size > 1:
+            raise InvalidParameter(
+                "method='conjugate_gradients' with features must be used by one process, because no process has all "
+                f"features; got {current().size} processes. Use method='auto'."
+            )
         return settings
     blocks = settings.momentum or not isinf(settings.radius) or settings.order != Settings.order
     if blocks or n <= settings.block_size:
@@ -71,5 +77,5 @@ def resolved(
     if m is None:
         return replace(settings, method=CONJUGATE_GRADIENTS if linear else GREEDY)
     work = n * m**2 <= (GPU_GRAM_WORK if on_gpu else GRAM_WORK)
-    gram = linear and one_penalty and work and gram_bytes(m, itemsize) <= gram_room
+    gram = linear and one_penalty and work and current().size == 1 and gram_bytes(m, itemsize) <= gram_room
     return replace(settings, method=CONJUGATE_GRADIENTS if gram else RANDOM)

@@ -40,6 +40,7 @@ class RandomBlocks(Method):
         factorised = self.blocks.count == 1 and problem.loss.quadratic and problem.loss.unbounded
         self._dual = None if factorised else problem.dual
         fused = self._dual is not None and block_solve.available(state.alpha.device, self.blocks.size)
+        fused = fused and state.group.size == 1  # a step that waits for other processes is not captured
         self.schedule = BlockSchedule(state, self.blocks, replayed=fused)
 
     @property

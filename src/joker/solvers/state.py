@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows
+from joker.distributed import ALONE, Group
 from joker.ops.tall_skinny import squares
 from joker.solvers.block.result import BlockResult
 from joker.solvers.block_buffers import BlockBuffers, PreparedBlock
@@ -47,11 +48,14 @@ class State(SavedTensors, ABC):
     small_operations = False
     """Whether the operations of a step are too small to be shared among threads, except for its tiles."""
 
+    group: Group = ALONE
+    """The processes that solve the problem together. Each of them has all of α."""
+
     buffers: BlockBuffers | None = None
     """Where the next block is prepared while one is solved; None where blocks are not prepared in advance."""
 
-    def __init__(self, x: Rows, t: int, image_rows: int) -> None:
-        self.x = x  # (n, d)
+    def __init__(self, x: Rows, t: int, image_rows: int, group: Group = ALONE) -> None:
+        self.x, self.group = x, group  # (n, d)
         self.alpha = torch.zeros(len(x), t, dtype=x.dtype, device=x.device)
         self.image = torch.zeros(image_rows, t, dtype=x.dtype, device=x.device)
 
@@ -77,6 +81,19 @@ class State(SavedTensors, ABC):
     @abstractmethod
     def scratch_bytes(self) -> int:
         """The approximate number of bytes that a step needs beside the state."""
+
+    @property
+    def whole_shape(self) -> tuple[int, int]:
+        """The shape of the image, with the parts of all processes."""
+        return len(self.image), self.image.shape[1]
+
+    def whole_image(self, image: Tensor) -> Tensor:
+        """Return an image with the parts of all processes."""
+        return image
+
+    def own_image(self, image: Tensor) -> Tensor:
+        """Return the part of an image that this process has."""
+        return image
 
     def shrink(self) -> bool:
         """Use less scratch space for a block from now on; return False if that is not possible."""
@@ -128,7 +145,7 @@ class State(SavedTensors, ABC):
         change = self.image_change(block, result.a - a)
         if not self.rounded_K:
             return result, change
-        curvature = scale * squares(change).double()
+        curvature = scale * self.group.sum_(squares(change)).double()
         good = result.linear + 0.5 * curvature <= ACCEPTED_SHARE * result.change
         share = torch.where(good, 1.0, (-result.linear / curvature).clamp(0, 1).nan_to_num(0.0))
         decrease = share * (result.linear + 0.5 * share * curvature)

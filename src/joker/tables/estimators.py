@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from joker.data import Store
 from joker.data.array_rows import as_array
+from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import KernelClassifier, KernelRegressor, KernelRidge
 from joker.estimators.classification import check_class_weight, weigh
@@ -123,7 +124,7 @@ class TableEstimator(TableView, BaseEstimator):
         clock = Clock(self._limit(X))
         inputs, codes, classes = self._checked(X, y)
         self._check_width(inputs, reset=True)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = current().decide(int(check_random_state(self.random_state).randint(2**31 - 1)))
         problem = Problem(
             inputs,
             codes,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
 from joker.data.array_rows import pick
+from joker.distributed import current
 from joker.tables.validation import Fold
 from joker.tuning import tune
 from joker.tuning.trial_runner import MIN_TUNING_ROWS
@@ -31,17 +32,17 @@ class Clock:
     @property
     def left(self) -> float:
         """The seconds that are left, at least 0."""
-        return max(0.0, self.limit - (time.perf_counter() - self.started))
+        return max(0.0, self.limit - self.spent)
 
     def after(self, share: float) -> Callable[[], bool]:
         """Return a function that says whether a share of the limit has passed since this call."""
-        end = time.perf_counter() + share * self.limit
-        return lambda: time.perf_counter() > end
+        end = self.spent + share * self.limit
+        return lambda: self.spent > end
 
     @property
     def spent(self) -> float:
         """The seconds since the start."""
-        return time.perf_counter() - self.started
+        return current().numbers(time.perf_counter() - self.started)[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from joker import kernels
 from joker.data import Rows, Scaling
 from joker.data.array_rows import cast_row_bytes, input_statistics, pick, rows_of, stored_type
+from joker.distributed import current
 from joker.errors import InvalidData
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
@@ -305,7 +306,7 @@ def make_trial_runner(
 ) -> TrialRunner:
     """Split the rows, and give the estimator the short settings of a trial."""
     random = check_random_state(model.random_state)
-    seed = int(random.randint(2**31 - 1))
+    seed = current().decide(int(random.randint(2**31 - 1)))
     short = clone(model).set_params(tol=max(model.tol, TRIAL_TOL), random_state=seed, device=place, **TRIAL_SETTINGS)
     if hasattr(short, "set_callbacks"):
         short.set_callbacks()  # clone keeps the callbacks of scikit-learn, which are for the fit on all rows only

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from joker.data import Store, StoreRows, TaskGuess, guess_task
 from joker.data.array_rows import INPUT_DTYPES, as_array, device_of
+from joker.distributed import current
 from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
@@ -194,7 +195,7 @@ def tune(
     model.fit(X, y, sample_weight=sample_weight)
     if isinstance(model, KernelQuantile):
         shift_levels(model, *runner.held_out_levels(model, best.candidate, best.rows))
-    fit_seconds = time.perf_counter() - started - search_seconds
+    search_seconds, fit_seconds = current().numbers(search_seconds, time.perf_counter() - started - search_seconds)
     actual = "classification" if is_classifier(model) else "regression"
     criterion = "ranking" if ranking else "loss" if scoring is None else "scoring"
     reason = guessed.reason if guessed else None
@@ -321,4 +322,4 @@ def _deadline(max_time: float, started: float) -> Callable[[], bool]:
         raise InvalidParameter(
             f"max_time must be a number of seconds of at least 0; got {max_time!r}. Use for example 60."
         )
-    return lambda: time.perf_counter() - started >= max_time
+    return lambda: current().numbers(time.perf_counter() - started)[0] >= max_time

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
+from joker.distributed import current
 from joker.errors import InvalidFile, MissingFile
 from joker.runtime import format_bytes
 from joker.runtime.atomic_file import AnyPath, parse_path, replace_file
@@ -55,10 +56,12 @@ def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tens
             f"the document of a model must take at most {format_bytes(MAX_HEADER_BYTES // 2)}; this one takes "
             f"{format_bytes(len(text))}, mostly names of inputs or records of epochs. Fit on an array without names."
         )
-    with replace_file(path, EXAMPLE) as temporary:
-        _serialize(temporary, text, tensors)
-        with temporary.open("r+b") as file:
-            _seal(file)
+    if current().rank == 0:
+        with replace_file(path, EXAMPLE) as temporary:
+            _serialize(temporary, text, tensors)
+            with temporary.open("r+b") as file:
+                _seal(file)
+    current().decide(True)  # the other processes wait for the file
 
 
 def read(path: AnyPath) -> tuple[Document, dict[str, Tensor]]:

@@ -1,0 +1,138 @@
+"""One of several processes, started by `group_processes.start`: it does what its first argument says."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import joker
+from joker.callbacks import Callback, Checkpoint, Run
+from joker.errors import JokerError, ProcessesDiffer
+
+N = 300
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N, 4))
+y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=N)
+CLASSES = np.digitize(y, [-1, 1])
+BASE: dict[str, Any] = {"precision": "float64", "random_state": 0, "max_epochs": 3, "block_size": 64, "tol": 1e-12}
+# A smooth loss takes the same steps, up to rounding. One that is not must be solved to the end: any rounding error may
+# change which rows a block leaves at a bound.
+SOLVED = {"block_size": 512, "tol": 1e-11}
+CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "logistic, 3 classes, features": ("KernelLogistic", {"n_features": 50}, CLASSES),
+    "logistic, 3 classes, exact": ("KernelLogistic", {"n_features": None}, CLASSES),
+    "logistic, momentum": ("KernelLogistic", {"n_features": 50, "momentum": True}, CLASSES > 0),
+    "squared, exact": ("KernelRidge", {"n_features": None}, y),
+    "squared, features": ("KernelRidge", {"n_features": 51, "method": "random_blocks", **SOLVED}, y),
+    "hinge, exact": ("KernelSVC", {"loss": "hinge", "n_features": None, **SOLVED}, CLASSES > 0),
+    "hinge, features": ("KernelSVC", {"loss": "hinge", "n_features": 50, **SOLVED}, CLASSES > 0),
+    "path, features": ("KernelLogistic", {"n_features": 50, "lam": [0.1, 1.0]}, CLASSES > 0),
+    "path, exact": ("KernelLogistic", {"n_features": None, "lam": [0.1, 1.0]}, CLASSES > 0),
+    "structured features": ("KernelLogistic", {"n_features": 51, "features": "structured"}, CLASSES > 0),
+    "polynomial features": ("KernelLogistic", {"n_features": 60, "kernel": "polynomial"}, CLASSES > 0),
+}
+
+
+def fitted(name: str) -> tuple[np.ndarray, float]:
+    """Return the values of the prediction function of a case, and the gap."""
+    kind, settings, target = CASES[name]
+    model = getattr(joker, kind)(**{**BASE, **settings}).fit(X, target)
+    return getattr(model, "decision_function", model.predict)(X), model.gap_
+
+
+def same(out: str) -> None:
+    """Fit every case, also from a row store, with a checkpoint, and with settings that differ."""
+    with joker.distributed.group() as processes:
+        found: dict[str, Any] = {name: fitted(name) for name in CASES}
+        np.savez(f"{out}.{processes.rank}.npz", X=X, y=y)
+        store = joker.data.convert(f"{out}.{processes.rank}.npz", f"{out}.{processes.rank}.rows", target="y")
+        model = joker.KernelHuber(**BASE, n_features=50).fit(store)
+        found["from a store"] = model.predict(X)
+        found["differences"] = [difference(what, processes.rank == processes.size - 1) for what in DIFFERENCES]
+        resumed_fit(out, 2).save(f"{out}.joker")
+        assert Path(f"{out}.joker").exists()  # in every process: all wait for the first
+    if processes.rank == 0:
+        torch.save(found, out)
+
+
+DIFFERENCES = ("lam", "settings", "targets", "values of X")
+
+
+def difference(what: str, last: bool) -> str:
+    """Return the error of a fit where the last process has another λ, seed, target or row."""
+    inputs, target, settings = X.copy(), y.copy(), dict(BASE)
+    if last and what == "lam":
+        settings["lam"] = 2.0
+    elif last and what == "settings":
+        settings["block_size"] = 65
+    elif last and what == "targets":
+        target[7] += 1
+    elif last:
+        inputs[3, 1] += 1
+    try:
+        joker.KernelHuber(**settings, scale_target=False, n_features=50).fit(inputs, target)
+    except ProcessesDiffer as error:
+        return str(error)
+    return ""
+
+
+def resumed_fit(out: str, epochs: int) -> joker.KernelLogistic:
+    """Return a fit with a checkpoint, which an earlier fit may have left."""
+    settings = {**BASE, "max_epochs": epochs, "tol": 0.0}
+    return joker.KernelLogistic(**settings, n_features=50, callbacks=[Checkpoint(f"{out}.check")]).fit(X, CLASSES)
+
+
+class Slow(Callback):
+    """Writes a file after the first epoch, and takes its time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def epoch(self, run: Run) -> None:
+        Path(f"{self.path}.{os.environ['RANK']}").touch()
+        time.sleep(0.05)
+
+
+def long(out: str, timeout: str) -> None:
+    """Fit for a long time."""
+    with joker.distributed.group(float(timeout)):
+        settings = {**BASE, "max_epochs": 10_000, "tol": 0.0}
+        joker.KernelLogistic(**settings, n_features=50, callbacks=[Slow(out), Checkpoint(f"{out}.check")]).fit(
+            X, CLASSES
+        )
+
+
+def resumed(out: str, epochs: str) -> None:
+    """Continue a fit, and store its predictions."""
+    with joker.distributed.group() as processes:
+        model = resumed_fit(out, int(epochs))
+    if processes.rank == 0:
+        np.save(f"{out}.npy", model.decision_function(X))
+
+
+def fails(out: str) -> None:
+    """Fit with an error in the last process."""
+
+    class Broken(Callback):
+        def epoch(self, run: Run) -> None:
+            raise ArithmeticError("this process fails")
+
+    with joker.distributed.group(5.0) as processes:
+        callbacks = [Broken()] if processes.rank else []
+        joker.KernelLogistic(**BASE, n_features=50, callbacks=callbacks).fit(X, CLASSES)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    try:
+        globals()[sys.argv[1]](*sys.argv[2:])
+    except JokerError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
