@@ -26,7 +26,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 LAYERS = (
     {"joker", "__main__"},
     {"cli"},
-    {"paper"},
+    {"paper", "ray"},
     {"tables"},
     {"tuning"},
     {"estimators"},
@@ -74,6 +74,7 @@ NEVER_IMPORTED = (
     "pandas",
     "polars",
     "pyarrow",
+    "ray",
     "rich",
     "safetensors",
     "typer",

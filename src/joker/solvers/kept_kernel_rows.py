@@ -31,7 +31,7 @@ def sum_bytes(n: int, t: int) -> int:
 
 
 def kept_rows(n: int, b: int, room: int, itemsize: int, width: int | None = None) -> int:
-    """Return how many of n rows ``room`` bytes hold; none where a block of b rows does not fit.
+    """Return the number of rows, of n, that ``room`` bytes hold; none where a block of b rows does not fit.
 
     A row has ``width`` entries, by default n; fewer where several processes share the kernel matrix.
     """

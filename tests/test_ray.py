@@ -1,0 +1,91 @@
+"""Fits on a local cluster of Ray with two workers."""
+
+import os
+import signal
+from importlib import import_module
+from pathlib import Path
+
+import group_worker as worker
+import numpy as np
+import pytest
+
+import joker
+from joker.callbacks import Callback, Run
+from joker.errors import InvalidParameter, MissingFile
+
+pytestmark = pytest.mark.slow
+ray = pytest.importorskip("ray")
+pa = pytest.importorskip("pyarrow")
+
+
+class Killed(Callback):
+    """Kills the second worker after its second epoch, once."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def epoch(self, run: Run) -> None:
+        if run.epoch == 2 and joker.distributed.current().rank == 1 and not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    places = os.pathsep.join([str(Path(joker.__file__).parents[1]), str(Path(__file__).parent)])
+    environment = {"env_vars": {"PYTHONPATH": places, "OMP_NUM_THREADS": "1"}}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", runtime_env=environment)
+    yield import_module("joker.ray")
+    ray.shutdown()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    import pyarrow.parquet as pq
+
+    place = tmp_path / "table"
+    place.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(worker.N), 3)):
+        columns = {f"x{j}": worker.X[rows, j] for j in range(worker.X.shape[1])}
+        pq.write_table(pa.table({**columns, "y": worker.y[rows]}), place / f"part{number}.parquet")
+    return place
+
+
+def estimator(**settings: object) -> joker.KernelHuber:
+    return joker.KernelHuber(n_features=50, block_size=64, max_epochs=4, tol=0.0, random_state=0, **settings)
+
+
+def run_config(place: Path, failures: int = 0):
+    from ray.train import FailureConfig, RunConfig
+
+    return RunConfig(storage_path=str(place), name="fit", failure_config=FailureConfig(max_failures=failures))
+
+
+def alone(folder: Path, tmp_path: Path) -> np.ndarray:
+    return estimator().fit(joker.data.convert(folder, tmp_path / "one.rows", target="y")).predict(worker.X)
+
+
+def test_a_folder_of_files(cluster, folder: Path, tmp_path: Path) -> None:
+    model = cluster.fit(estimator(), folder, target="y", run_config=run_config(tmp_path / "jobs"))
+    np.testing.assert_allclose(model.predict(worker.X), alone(folder, tmp_path), atol=1e-3)
+
+
+def test_a_dataset(cluster, folder: Path, tmp_path: Path) -> None:
+    rows = ray.data.read_parquet(str(folder))
+    model = cluster.fit(estimator(), rows, target="y", run_config=run_config(tmp_path / "jobs"))
+    assert model.score(worker.X, worker.y) > 0.8
+
+
+def test_a_worker_that_is_killed(cluster, folder: Path, tmp_path: Path) -> None:
+    """Ray Train starts the workers again, and the fit continues from the last checkpoint."""
+    given = estimator(callbacks=[Killed(tmp_path / "marker")])
+    model = cluster.fit(given, folder, target="y", timeout=10, run_config=run_config(tmp_path / "jobs", failures=1))
+    assert (tmp_path / "marker").exists()
+    np.testing.assert_allclose(model.predict(worker.X), alone(folder, tmp_path), atol=1e-3)
+
+
+def test_bad_input(cluster) -> None:
+    with pytest.raises(MissingFile, match="nowhere does not exist"):
+        cluster.fit(estimator(), "nowhere", target="y")
+    with pytest.raises(InvalidParameter, match="must be a kernel estimator"):
+        cluster.fit(joker.JokerRegressor(), "nowhere", target="y")
