@@ -13,7 +13,7 @@ import joker
 from joker.callbacks import Callback, Run
 from joker.errors import InvalidParameter, MissingFile
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray has warnings about itself
 ray = pytest.importorskip("ray")
 pa = pytest.importorskip("pyarrow")
 

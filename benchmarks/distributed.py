@@ -1,0 +1,116 @@
+"""The step of one process against that of several, with one thread each: seconds, efficiency and bytes sent.
+
+    python benchmarks/distributed.py                  # a few minutes; as many processes as there are cores
+    python benchmarks/distributed.py --processes 1 2 4
+
+The efficiency of p processes is the time of one process, divided by p times the time of p. With features (m = 20,000)
+a process has m/p of them, and a step sends b² + b·t numbers: the kernel matrix and the predictions of a block. With
+the kernel itself (30,000 rows) a process computes n/p rows of the change, and a step sends them: n·t/p numbers. What a
+process gives to each operation of the group is counted. How often a number then travels depends on the algorithm of
+the backend: about twice with a ring. Rows are those of covtype, class 2 against the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import common
+import torch
+
+import joker
+from joker.solvers import Settings
+
+SEED = 0
+CASES: dict[str, dict[str, Any]] = {
+    "features, m = 20,000": {"n": 20_480, "m": 20_000, "block": 512, "loss": "squared_hinge", "steps": 12},
+    "kernel itself, n = 30,000": {"n": 30_000, "m": None, "block": 1_024, "loss": "hinge", "steps": 12},
+}
+WARM_UP = 2  # steps that are not counted
+
+
+def work(name: str) -> dict[str, Any]:
+    """Take some steps as one process of a group, and return their seconds and the bytes that were sent."""
+    case = CASES[name]
+    torch.set_num_threads(1)
+    x, y = common.arrays("covtype")
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(SEED))[: case["n"]].numpy()
+    x = torch.from_numpy(x[rows]).float()
+    x = (x - x.mean(0)) / x.std(0).clamp(min=1e-6)
+    signs = torch.where(torch.from_numpy(y[rows]) == common.COVTYPE_POSITIVE, 1.0, -1.0)
+    settings = Settings(block_size=case["block"], seed=SEED, averaging=case["m"] is not None)
+    with joker.distributed.group(600.0) as processes:
+        training = joker.prepare(
+            x, signs, loss=case["loss"], lam=1 / 32, n_features=case["m"], memory="4GB", settings=settings
+        )
+        descent = training.descent
+        for _ in range(WARM_UP):
+            descent.step()
+        processes.decide(True)
+        before, started = processes.sent, time.perf_counter()
+        for _ in range(case["steps"]):
+            descent.step()
+        processes.decide(True)
+        seconds = (time.perf_counter() - started) / case["steps"]
+        sent = (processes.sent - before) / case["steps"]
+        b, size, itemsize = case["block"], processes.size, x.element_size()
+        longest = -(-case["n"] // size)
+        formula = itemsize * (b * b + b) if case["m"] else itemsize * longest
+        return {
+            "processes": size,
+            "seconds_per_step": round(seconds, 4),
+            "bytes_per_step": sent,
+            "bytes_by_formula": formula if size > 1 else 0,
+        }
+
+
+def run(name: str, count: int) -> dict[str, Any]:
+    """Run a case with so many processes, and return what the first of them has found."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    common_variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--work", name],
+            env={**os.environ, **common_variables, "WORLD_SIZE": str(count), "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
+    said = [process.communicate()[0] for process in running]
+    result: dict[str, Any] = json.loads(said[0].splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    """Run every case with each number of processes, and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
+    parser.add_argument("--out", type=Path, default=common.RESULTS)
+    parser.add_argument("--work", choices=tuple(CASES), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work:
+        print(json.dumps(work(given.work)))
+        return
+    cases: dict[str, Any] = {}
+    for name, settings in CASES.items():
+        found = [run(name, count) for count in given.processes]
+        alone = found[0]["seconds_per_step"]
+        for entry in found:
+            entry["efficiency"] = round(alone / (entry["processes"] * entry["seconds_per_step"]), 3)
+            print(name, entry, flush=True)
+        cases[name] = {"settings": settings, "runs": found}
+    common.write_json(given.out / "distributed.json", {"machine": common.machine(SEED), "cases": cases})
+
+
+if __name__ == "__main__":
+    main()
