@@ -34,7 +34,8 @@ class Killed(Callback):
 def cluster():
     places = os.pathsep.join([str(Path(joker.__file__).parents[1]), str(Path(__file__).parent)])
     environment = {"env_vars": {"PYTHONPATH": places, "OMP_NUM_THREADS": "1"}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", runtime_env=environment)
+    # Two workers, and two processors that read a Dataset for them.
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR", runtime_env=environment)
     yield import_module("joker.ray")
     ray.shutdown()
 

@@ -19,9 +19,6 @@ from joker.data.sources.raw_table import is_raw_table, read_raw_table
 from joker.data.sources.text_files import read_head
 from joker.errors import InvalidData, InvalidParameter
 
-FEW_VALUES = 20  # whole numbers with at most so many distinct values are classes
-ROWS_PER_VALUE = 2  # on average, at least
-
 __all__ = [
     "RawData",
     "batches",
@@ -29,7 +26,6 @@ __all__ = [
     "looks_like_libsvm_file",
     "open_inputs",
     "open_training",
-    "task_of_target",
 ]
 
 
@@ -74,16 +70,6 @@ def batches(table: Any, rows: int) -> Iterator[Any]:
     """Yield the rows of an Arrow table in batches."""
     for start in range(0, table.num_rows, rows):
         yield table.slice(start, rows)
-
-
-def task_of_target(y: NDArray[Any]) -> str:
-    """Return the task that a target means: text, truth values and few distinct whole numbers are classes."""
-    if y.dtype.kind != "f":
-        return "classification"
-    values = np.unique(y)
-    whole = bool((values == np.round(values)).all())
-    few = len(values) == 2 or len(values) <= min(FEW_VALUES, len(y) // ROWS_PER_VALUE)
-    return "classification" if whole and few else "regression"
 
 
 def _values(column: Any) -> NDArray[Any]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from joker.cli import parse
 from joker.cli.console import ReportOptions
 from joker.cli.options import ComputeOptions, ModelOptions
-from joker.cli.raw_tables import RawData, task_of_target
+from joker.cli.raw_tables import RawData
+from joker.data import guess_task
 from joker.data.sources.column_selection import TableColumns
 from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import format_bytes
@@ -32,7 +33,8 @@ def fit_table(
     """Fit the model for a raw table; return it with the time that it took."""
     from joker.tables import JokerClassifier, JokerRegressor
 
-    task = model.task.noun if model.task else task_of_target(data.y)
+    guess = guess_task(data.y)
+    task = model.task.noun if model.task else guess.task
     settings: dict[str, Any] = {
         "columns": parse_kinds(kinds),
         "max_time": "auto" if max_time is None else max_time,
@@ -40,7 +42,8 @@ def fit_table(
         "memory": compute.memory,
         "random_state": compute.seed,
     }
-    report.note(f"The target {data.target!r} means {task}; --task changes that.")
+    found = f" because it has {guess.reason}" if not model.task else ""
+    report.note(f"The target {data.target!r} means {task}{found}; --task changes that.")
     y = data.y
     if task == "classification":
         labels = as_labels(y)
