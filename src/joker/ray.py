@@ -24,6 +24,7 @@ from joker.tables import load
 
 try:
     from ray import train
+    from ray.data import ExecutionOptions
     from ray.train import DataConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 except ImportError as error:
@@ -97,7 +98,8 @@ def fit(
         scaling_config=scaling_config or ScalingConfig(num_workers=2),
         run_config=run_config,
         datasets={} if is_path else {ROWS: data},
-        dataset_config=DataConfig(datasets_to_split=[]),  # every worker has all rows
+        # Every worker has all rows, in the same order.
+        dataset_config=DataConfig(datasets_to_split=[], execution_options=ExecutionOptions(preserve_order=True)),
     )
     result = trainer.fit()
     assert result.checkpoint is not None

@@ -38,3 +38,20 @@ def test_landmarks_fit_their_room() -> None:
     assert landmarks(100, 10**12, 4) == 50
     for room in (10**5, 10**6, 10**8):
         assert nystrom_bytes(20_000, landmarks(20_000, room, 4), 4) <= room
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern12", "laplacian"])
+def test_the_kernel_with_the_landmarks_is_computed_in_few_tiles(name: str) -> None:
+    """With many inputs most work of a tile may be that of the landmarks, which does not depend on its rows."""
+    inner, calls = kernels.get(name, bandwidth=1.0), []
+
+    class Counted:
+        diag, work_bytes = inner.diag, inner.work_bytes
+
+        def __call__(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            calls.append(len(x))
+            return inner(x, z)
+
+    x = torch.randn(1_200, 400, generator=torch.Generator().manual_seed(0))
+    Nystrom(Counted(), TensorRows(x), 400, torch.ones(1_200), torch.tensor([0.1]), 2**30, 0)
+    assert len(calls) <= 1 + 3

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows
-from joker.runtime import generator, tile_bytes, tiles
+from joker.runtime import generator, tiles
 from joker.solvers.kernel_function import KernelFunction
 
 MOST, FEWEST = 2_000, 1_000  # landmarks
 ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows faster than that of the factor
+TILE = 512  # rows, on the CPU
 JITTER = 10  # units in the last place of the trace that are added to K[R, R], so that its factor exists
 
 
@@ -69,8 +70,14 @@ class Nystrom:
         del corner
         self.B = torch.empty(n, r, dtype=x.dtype, device=device)
         gram = torch.zeros(r, r, dtype=torch.float64, device=device)
-        row_bytes = kernel.work_bytes(1, r, x.shape[1], x.dtype.itemsize) + x.row_bytes + 2 * r * x.dtype.itemsize
-        for tile in tiles(n, row_bytes, max(row_bytes, tile_bytes(budget, device)), "the preconditioner"):
+
+        def work(b: int) -> int:
+            itemsize = x.dtype.itemsize
+            return kernel.work_bytes(b, r, x.shape[1], itemsize) + b * x.row_bytes + 2 * b * r * itemsize
+
+        # What the kernel does with the landmarks alone is repeated for each tile: a tile of few rows would waste it.
+        room = max(budget if device.type == "cuda" else min(budget, work(TILE)), work(1))
+        for tile in tiles(n, work, room, "the preconditioner"):
             part = torch.mm(kernel(x[tile], z), inverse.T, out=self.B[tile])
             gram += (part.T @ (part * weights[tile, None])).double()
         self.weights = weights[:, None]

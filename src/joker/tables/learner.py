@@ -25,7 +25,7 @@ from joker.tables.ensemble import MIN_GAIN, choose_weights
 from joker.tables.frames import RawTable
 from joker.tables.leave_one_out import LAPLACIAN, MATERN12, Sample, best_errors, fit_input_weights, make_sample
 from joker.tables.memory import is_limited, memory_of_models
-from joker.tables.search import Clock, held_out_values, tuned
+from joker.tables.search import Clock, fit_in_time, held_out_values, tuned
 from joker.tables.targets import IDENTITY, fit_number_target, forms_to_try, residual_quantiles
 from joker.tables.validation import Fold, hold_out, make_folds, strata
 
@@ -160,13 +160,10 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
         target = candidate.member.target
         y = problem.y if target is None else target.encode(problem.y)
         found = candidate.member.model
-        model = clone(found).set_params(
-            max_time=max(1.0, FINAL_SHARE * share * problem.clock.left),
-            lam=[found.lam_ * factor for factor in FINAL_LAMBDAS],
-            max_epochs=FINAL_EPOCHS,
-        )
-        held = pick(candidate.x, fold.held)
-        model.fit(pick(candidate.x, fold.train), y[fold.train], eval_set=(held, y[fold.held]))
+        lams = [found.lam_ * factor for factor in FINAL_LAMBDAS]
+        model = clone(found).set_params(lam=lams, max_epochs=FINAL_EPOCHS)
+        held, seconds = pick(candidate.x, fold.held), FINAL_SHARE * share * problem.clock.left
+        fit_in_time(model, pick(candidate.x, fold.train), y[fold.train], seconds, eval_set=(held, y[fold.held]))
         model = model.path_.models[model.path_.best]
         values = _values(problem, model, held)
         residuals = None

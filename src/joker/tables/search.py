@@ -11,8 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
+from joker import kernels
+from joker.callbacks import Callback, Run
 from joker.data.array_rows import pick
 from joker.distributed import current
+from joker.estimators import resolve
+from joker.solvers import Reason
+from joker.solvers.settings import RANDOM
 from joker.tables.validation import Fold
 from joker.tuning import tune
 from joker.tuning.trial_runner import MIN_TUNING_ROWS
@@ -20,6 +25,8 @@ from joker.tuning.trial_runner import MIN_TUNING_ROWS
 Array = NDArray[Any]
 SEARCH_SHARE = 0.35  # of the time that is left: for the trials of one encoding
 FIT_SHARE = 0.35  # of the time that is left: for one fit on all rows
+FAR = 0.1  # relative gap above which a last iterate is of little use
+MOST_TIMES = 5.0  # times its limit that a fit may take until its model is of use
 
 
 @dataclass
@@ -43,6 +50,32 @@ class Clock:
     def spent(self) -> float:
         """The seconds since the start."""
         return current().numbers(time.perf_counter() - self.started)[0]
+
+
+class EnoughTime(Callback):
+    """Ends a fit after a time, but not while its model is of little use.
+
+    With random blocks a model is of use after one epoch. Other methods return their last iterate, which must be near
+    the optimum. A fit never takes more than `MOST_TIMES` as long as it should.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def step(self, run: Run) -> str | None:
+        random = run.training.descent.settings.method == RANDOM and run.epoch >= 1
+        limit = self.seconds * (1 if random else MOST_TIMES)
+        return Reason.TIME.value if run.seconds >= limit else None
+
+    def epoch(self, run: Run) -> str | None:
+        near = run.record is not None and run.record.relative_gap <= FAR
+        return Reason.TIME.value if near and run.seconds >= self.seconds else None
+
+
+def fit_in_time(model: Any, x: Any, y: Array, seconds: float, **more: Any) -> Any:
+    """Fit a model for about so many seconds, and return it."""
+    model.set_params(max_time=float("inf"), callbacks=[EnoughTime(max(1.0, seconds))]).fit(x, y, **more)
+    return model.set_params(callbacks=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +104,11 @@ def tuned(
         model.set_params(max_time=float("inf")).fit(x, y)
         return Found(model, [], 0.0)
     result = tune(x, y, estimator=model, max_time=SEARCH_SHARE * limit, random_state=seed, scoring=scoring, **search)
-    return Found(result.estimator, result.table, result.fit_seconds)
+    best = result.estimator
+    exact = resolve.n_features(best.n_features, best.features, kernels.get(best.kernel), *x.shape) is None
+    if exact and best.gap_ > FAR and best.stop_reason_ == Reason.TIME.value:
+        best = fit_in_time(clone(best), x, y, FIT_SHARE * limit)
+    return Found(best, result.table, result.fit_seconds)
 
 
 def held_out_values(
@@ -80,8 +117,7 @@ def held_out_values(
     """Fit a model with the settings of ``found`` on each fold, and return its values on held-out rows, fold by fold."""
     parts, models = [], []
     for fold in folds:
-        model = clone(found).set_params(max_time=max(1.0, max_time / len(folds)))
-        model.fit(pick(x, fold.train), y[fold.train])
+        model = fit_in_time(clone(found), pick(x, fold.train), y[fold.train], max_time / len(folds))
         parts.append(values(model, pick(x, fold.held)))
         models.append(model)
     return np.concatenate(parts), models
