@@ -286,3 +286,14 @@ def test_targets_of_the_wrong_kind() -> None:
         joker.JokerRegressor(**FAST).fit(frame, np.stack([y, y], axis=1))
     with pytest.raises(InvalidData, match="equal lengths"):
         joker.JokerRegressor(**FAST).fit(frame, y[:-1])
+
+
+@pytest.mark.parametrize("max_time", [0.0, 1.0])
+def test_a_short_time_limit_gives_a_model_of_use(max_time: float) -> None:
+    """A fit that would end far from its optimum goes on for a while, whatever the speed of the computer."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_500, 60))
+    y = X[:, 0] + 0.5 * X[:, 1] * X[:, 2]
+    model = joker.JokerRegressor(max_time=max_time, random_state=0).fit(X[:1_200], y[:1_200])
+    assert model.members_[0]["gap"] < 0.2
+    assert model.score(X[1_200:], y[1_200:]) > 0.5

@@ -7,6 +7,7 @@ that of two z-scores is. So no column counts more because it has more levels.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -205,11 +206,9 @@ def fit_levels(column: RawColumn, min_rows: int, max_levels: int) -> LevelEncode
 
 def count_levels(column: RawColumn) -> dict[str, int]:
     """The number of rows of each level."""
-    counts: dict[str, int] = {}
-    for level in as_levels(column):
-        if level is not None:
-            counts[level] = counts.get(level, 0) + 1
-    return counts
+    counts = Counter(as_levels(column))
+    counts.pop(None, None)
+    return counts  # type: ignore[return-value]  # None is not among them
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,21 +134,30 @@ def fit_encoding(
     kinds: Sequence[ColumnKind] | None = None,
     scaling: str = ROBUST,
     seed: int = 0,
+    like: tuple[Encoding, Array] | None = None,
 ) -> tuple[Encoding, Array]:
     """Learn the encoding, and return it with the inputs of the training rows.
 
     Statistics of targets are cross-fitted: no training row is encoded with its own target. ``given`` replaces the
-    decision on the kind of some columns, and ``kinds`` are the kinds of all columns, if they are known.
+    decision on the kind of some columns, and ``kinds`` are the kinds of all columns, if they are known. ``like`` is the
+    encoding and the inputs of the same rows with another scaling, which only numbers have.
     """
     kinds = kinds or decide_kinds(table, given)
     encoders: list[AnyEncoder] = []
     parts: list[Array] = []
+    place = 0
+    encoder: AnyEncoder
     for column, kind in zip(table.columns, kinds, strict=True):
         if kind.kind == DROP:
             continue
-        encoder, part = _fitted(_as_kind(column, kind.kind), kind.kind, y, classes, scaling, seed)
+        known = like[0].encoders[len(encoders)] if like else None
+        if like and known is not None and not isinstance(known, NumberEncoder):
+            encoder, part = known, like[1][:, place : place + len(known.names)]
+        else:
+            encoder, part = _fitted(_as_kind(column, kind.kind), kind.kind, y, classes, scaling, seed)
+        place += len(known.names) if known is not None else 0
         encoders.append(encoder)
-        parts.append(part.astype(np.float32))
+        parts.append(part.astype(np.float32, copy=False))
     x = np.hstack(parts) if parts else np.zeros((table.rows, 1), dtype=np.float32)
     return Encoding(tuple(kinds), tuple(encoders), table.named), x
 

@@ -252,6 +252,8 @@ def _kind_of(name: str, value: Any) -> str:
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or NA."""
+    if type(value) is str:  # most values of a table that has any
+        return False
     if value is None:
         return True
     if isinstance(value, float | np.floating):
@@ -268,14 +270,13 @@ def _as_text(values: Sequence[Any]) -> Array:
 
 def _text(values: Sequence[Any]) -> Array:
     """Return text without the words that mean a missing value."""
+    # Equal texts are one object, which takes less memory.
+    kept = {
+        value: None if is_missing(value) or value.strip().lower() in MISSING_WORDS else str(value)
+        for value in set(values)
+    }
     result = np.empty(len(values), dtype=object)
-    kept: dict[Any, str | None] = {}  # equal texts are one object, which takes less memory
-    for place, value in enumerate(values):
-        if is_missing(value):
-            continue
-        if value not in kept:
-            kept[value] = None if value.strip().lower() in MISSING_WORDS else str(value)
-        result[place] = kept[value]
+    result[:] = [kept[value] for value in values]
     return result
 
 

@@ -42,6 +42,7 @@ FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
 MAX_WEIGHTED_INPUTS = 512
+SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
 
 
@@ -230,11 +231,18 @@ def choose_scaling(problem: Problem, sample: Sample) -> tuple[Encoding, Array, s
     """Return the encoding whose leave-one-out error on a sample is the smallest, its inputs and its name."""
     best: tuple[float, Encoding, Array, str] | None = None
     kinds = decide_kinds(problem.inputs, problem.columns)
+    out_of_time = problem.clock.after(SCALING_SHARE)
     for scaling in SCALINGS if len(kinds) <= MAX_WEIGHTED_INPUTS else (ROBUST,):
-        if best is not None and not has_scalings(best[1]):
+        if best is not None and (not has_scalings(best[1]) or out_of_time()):
             break
         encoding, x = fit_encoding(
-            problem.inputs, problem.y, problem.classes, kinds=kinds, scaling=scaling, seed=problem.seed
+            problem.inputs,
+            problem.y,
+            problem.classes,
+            kinds=kinds,
+            scaling=scaling,
+            seed=problem.seed,
+            like=best[1:3] if best else None,
         )
         loss = float(best_errors(x[sample.rows], sample).square().mean())
         if best is None or loss < best[0]:

@@ -52,7 +52,10 @@ def errors(
     lam: float | Tensor,
 ) -> Tensor:  # (m, t)
     """Return the error of each row when its own target is left out."""
-    inverse = torch.linalg.inv(k + CONSTANT + lam * torch.eye(len(k), dtype=k.dtype))
+    matrix = k + CONSTANT
+    matrix.diagonal().add_(lam)
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    inverse = torch.linalg.inv(matrix) if int(failed) else torch.cholesky_inverse(factor)
     wrong: Tensor = inverse @ y / inverse.diagonal()[:, None]
     return wrong
 

@@ -1,0 +1,24 @@
+"""The encoding of a whole table."""
+
+import numpy as np
+
+from joker.tables.encoders import SCALINGS
+from joker.tables.encoding import fit_encoding
+from joker.tables.frames import read_table
+
+
+def test_another_scaling_keeps_the_encoders_of_words() -> None:
+    """Only numbers have a scaling: with ``like``, the inputs are those of an encoding from the beginning."""
+    rng = np.random.default_rng(0)
+    frame = [
+        {"a": float(a), "word": "uvwxyz"[int(b)], "b": float(c)}
+        for a, b, c in zip(rng.lognormal(size=300), rng.integers(6, size=300), rng.normal(size=300), strict=True)
+    ]
+    table, y = read_table(frame), rng.normal(size=300)
+    first = fit_encoding(table, y, 0, scaling=SCALINGS[0])
+    for scaling in SCALINGS[1:]:
+        encoding, x = fit_encoding(table, y, 0, scaling=scaling, like=first)
+        again, whole = fit_encoding(table, y, 0, scaling=scaling)
+        np.testing.assert_array_equal(x, whole)
+        np.testing.assert_array_equal(encoding.transform(table), again.transform(table))
+        assert encoding.encoders[1] is first[0].encoders[1]
