@@ -1,4 +1,4 @@
-"""Probabilities from the decision functions of one class against the rest."""
+"""Probabilities from the decision functions of several classes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from joker.data import Rows
 from joker.data.array_rows import pick, whole_of
 from joker.estimators.training_set import Sample
 from joker.kernels import Kernel
+from joker.losses import Loss, RowLoss
 from joker.models import Machine
 from joker.planning import Plan
 from joker.runtime import chunks
@@ -26,7 +27,7 @@ Array = NDArray[Any]
 
 
 class Logistic(Protocol):
-    """The parts of a fitted classifier with the logistic loss that the slope depends on."""
+    """The parts of a fitted classifier with the logistic loss or the softmax that the slope depends on."""
 
     kernel: str | Kernel
     bandwidth_: Any
@@ -36,6 +37,7 @@ class Logistic(Protocol):
     _slope: float | None
 
     def _rows(self, x: Any, machine: Machine) -> Rows: ...
+    def _loss(self) -> Loss: ...
 
 
 def two_classes(f: Array) -> Array:  # (n, 1) -> (n, 2)
@@ -64,15 +66,23 @@ def choose_slopes(models: Sequence[Logistic], sample: Sample) -> None:
     loss on training rows, whose own share in f is left out: ``α_i k(x_i, x_i)``, where ``α_i = y_i σ(−y_i f_i) / λ`` at
     the optimum, of one copy of a row. That is a lower bound on ``y_i f(x_i)`` of a machine without the row (Jaakkola
     and Haussler, 1999). So the slope does not make probabilities overconfident, and no rows need to be held out. Where
-    the bound is loose, the slope is 1.
+    the bound is loose, the slope is 1. With the softmax, ``α_ij = (1[j = y_i] − p_ij) / λ``.
     """
     rows = _rows(sample)
     y = sample.y[rows]
     w = np.ones(len(rows)) if sample.w is None else sample.w[rows]
     f, diagonal = _decisions(models, sample.x, rows)
     for model, own in zip(models, np.split(f, len(models), axis=1), strict=True):
-        alpha = (np.minimum(w, 1) * diagonal)[:, None] * torch.from_numpy(-y * own).sigmoid().numpy() / model.lam_
-        model._slope = max(1.0, _best_slope(own - y * alpha, y.argmax(axis=1), w))
+        share = (np.minimum(w, 1) * diagonal)[:, None] * _dual_point(model._loss(), y, own) / model.lam_
+        model._slope = max(1.0, _best_slope(own - share, y.argmax(axis=1), w))
+
+
+def _dual_point(loss: Loss, y: Array, f: Array) -> Array:  # (k, t)
+    """Return λ α at the optimum, of rows of weight 1."""
+    signs, decisions = torch.from_numpy(y), torch.from_numpy(f)
+    point = loss.best(signs, decisions) if isinstance(loss, RowLoss) else signs * (-signs * decisions).sigmoid()
+    alpha: Array = point.numpy()
+    return alpha
 
 
 def _rows(sample: Sample) -> NDArray[np.intp]:

@@ -8,8 +8,8 @@ so that Σ_j α_j = 0 in every row. The conjugate of the loss separates into the
 
     ψ(α) = c Σ_j [ dual(p_j) ] + margin Σ_{j ≠ y} α_j,
 
-and only the sum of the shares couples them. The loss itself is a (soft) maximum over the classes. Each column of a group
-has an equal part of it, so that a sum over the columns is the loss of the row.
+and only the sum of the shares couples them. The loss itself is a (soft) maximum over the classes. Each column of a
+group has an equal part of it, so that a sum over the columns is the loss of the row.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class RowLoss(Loss):
 
     def grouped(self, v: Tensor) -> Tensor:  # (..., t) -> (..., t / k, k)
         """Return columns by group and class."""
-        return v.unflatten(-1, (-1, self.classes))
+        return v.reshape(*v.shape[:-1], -1, self.classes)
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ def scaled(loss: Loss, c: Bound) -> Scaled:
 def _decrease(loss: RowLoss | ScaledRows, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
     """Return a decrease of the dual objective that a step of one row alone causes, in equal parts for its columns.
 
-    The step is towards the point ``best`` that is optimal for fixed predictions. There the terms other than ``k s² / 2``
-    have fallen by the gap of the row, and on the way by at least the same share of it.
+    The step is towards the point ``best`` that is optimal for fixed predictions. There the terms other than
+    ``k s² / 2`` have fallen by the gap of the row, and on the way by at least the same share of it.
     """
     s = loss.best(y, f) - a
     gap = loss.grouped(loss.value(y, f) + loss.psi(y, a) + a * f).sum(-1, keepdim=True).clamp(min=0)

@@ -96,5 +96,5 @@ def equal_parts(terms: Tensor, group: int) -> Tensor:  # (..., t)
     """Return the mean over each group in all of its columns: only the sum over a group is a gap."""
     if group == 1:
         return terms
-    means = terms.unflatten(-1, (-1, group)).mean(-1)
+    means = terms.reshape(*terms.shape[:-1], -1, group).mean(-1)
     return means.repeat_interleave(group, -1)

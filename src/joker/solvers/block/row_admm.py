@@ -54,7 +54,8 @@ class RowAdmm:
     def _rounding(self) -> Tensor:  # (L,)
         """Norm of the rounding error of the gradient."""
         largest = self.problem.K.diagonal().max() * len(self.problem.K) ** 0.5
-        return torch.finfo(self.s.dtype).eps * (norm(self.problem.f) + norm(self.s) * largest)
+        size: Tensor = norm(self.problem.f) + norm(self.s) * largest
+        return torch.finfo(size.dtype).eps * size
 
     def advance(self) -> None:
         """Do one round of iterations, and keep their point in every group in which it is the best so far."""

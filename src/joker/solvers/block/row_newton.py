@@ -86,7 +86,9 @@ class RowNewton:
     def advance(self) -> None:
         """Minimise one model and take one step, in every group that is not done."""
         d = self._newton_step()
-        p = torch.maximum(self.p - d / self.problem.c.clamp(min=torch.finfo(d.dtype).tiny), constants.BARRIER_SHARE * self.p)
+        p = torch.maximum(
+            self.p - d / self.problem.c.clamp(min=torch.finfo(d.dtype).tiny), constants.BARRIER_SHARE * self.p
+        )
         p = torch.where(self.weighted, p / p.sum(1, keepdim=True), self.p)
         p = torch.where(self.done[:, None, None], self.p, p)
         d = self._alpha(p) - self._alpha(self.p)
@@ -134,7 +136,8 @@ class RowNewton:
         def change(share: float) -> Tensor:
             new = old + share * move
             bend = self.problem.c.double() * torch.special.xlog1py(new, share * move / old)
-            return share * linear + share**2 * quadratic + bend.sum((1, 2))
+            total: Tensor = share * linear + share**2 * quadratic + bend.sum((1, 2))
+            return total
 
         best, share = change(1.0), torch.ones_like(linear)
         for halvings in range(1, constants.HALVINGS + 1):

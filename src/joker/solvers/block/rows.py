@@ -1,7 +1,7 @@
 """The block problem of a loss that couples the k columns of a group, and what its solvers share.
 
-Inside, tensors are (L, k, b): L groups, such as the values of λ, k classes and b rows. A class of a group is then one row
-in memory, and sums over the classes of a row run along vectors of length b.
+Inside, tensors are (L, k, b): L groups, such as the values of λ, k classes and b rows. A class of a group is then one
+row in memory, and sums over the classes of a row run along vectors of length b.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ class RowProblem:
         a = torch.where(better[:, None, None], a, self.a)
         change = torch.where(better, change, 0.0)
         linear = torch.where(better, change - quadratic, 0.0)
-        parts = (v.repeat_interleave(k) for v in (change / k, linear / k, outcome, products))
-        return BlockResult(a.flatten(0, 1).T.contiguous(), *parts, group=k)
+        change, linear, outcome, products = (
+            v.repeat_interleave(k) for v in (change / k, linear / k, outcome, products)
+        )
+        return BlockResult(a.flatten(0, 1).T.contiguous(), change, linear, outcome, products, k)
 
 
 def dot(u: Tensor, v: Tensor) -> Tensor:  # (L, 1, 1)
