@@ -66,8 +66,7 @@ def test_optimum_of_300_rows_and_five_penalties(name: str, mode: str, weighted: 
 
 
 @names
-@modes
-@pytest.mark.parametrize("momentum", [False, True], ids=["plain", "momentum"])
+@pytest.mark.parametrize(("mode", "momentum"), [("exact", False), ("features", False), ("features", True)])
 def test_many_blocks_reach_the_same_optimum(name: str, mode: str, momentum: bool) -> None:
     data = several_classes(mode, weighted=True)
     lams = [8.0, 64.0]

@@ -273,7 +273,9 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
         seed = seed_of(self.random_state, before)
         if hold_out and held is None and self._holds_out(callbacks):
-            sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
+            share = resolve.fraction(self.validation_fraction)
+            self._check_held_out(sample, strata, share)
+            sample, held = sample.hold_out(share, strata, seed)
         self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
         self._target_scale = self._unit(sample)
@@ -300,6 +302,9 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _holds_out(self, callbacks: list[Callback]) -> bool:
         """Return whether a fit holds out rows."""
         return resolve.needs_held_out_rows(self.lam, callbacks)
+
+    def _check_held_out(self, sample: Sample, strata: NDArray[Any] | None, share: float) -> None:
+        """Refuse rows of which a share cannot be held out."""
 
     def _use_held_out(self, held: Sample) -> None:
         """Take what a fitted estimator chooses on held-out rows."""

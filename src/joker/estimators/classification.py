@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MethodType
@@ -17,7 +18,7 @@ from sklearn.utils.validation import column_or_1d
 
 from joker import losses
 from joker.callbacks import Callback
-from joker.data import Labels, Store
+from joker.data import Labels, Store, StoreRows
 from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
@@ -117,6 +118,23 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
     def _holds_out(self, callbacks: list[Callback]) -> bool:
         return self.calibrate or super()._holds_out(callbacks)
 
+    def _check_held_out(self, sample: Sample, strata: NDArray[Any] | None, share: float) -> None:
+        """Refuse classes that the training rows and the held-out rows cannot both have."""
+        if strata is None or isinstance(sample.x, StoreRows):  # a store holds out its last rows, whatever their class
+            return
+        remedy = "Give fit an eval_set, or leave out such rows."
+        rows = np.bincount(strata, minlength=len(self.classes_))
+        if rows.min() < 2:
+            raise InvalidData(
+                "every class must have at least two rows where rows are held out, for several values of lam, early "
+                f"stopping or calibrate; class {self.classes_[rows.argmin()]!s} has one. {remedy}"
+            )
+        if (held := math.ceil(share * len(strata))) < len(self.classes_):
+            raise InvalidData(
+                f"the rows held out must be at least as many as the {len(self.classes_)} classes; they are {held}. "
+                "Use a larger validation_fraction, or give fit an eval_set."
+            )
+
     def _use_held_out(self, held: Sample) -> None:
         """Calibrate the probabilities, of every model of a path, on held-out rows of positive weight."""
         if not self.calibrate:
@@ -128,7 +146,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         path = getattr(self, "path_", None)
         for model in (self,) if path is None else path.models:
             f = model._evaluate(model._machine, held.x).double().cpu().numpy()
-            found = fit_calibration(_a_column_for_each_class(f), codes, held.w)
+            found = fit_calibration(_a_column_for_each_class(f), codes, held.w, wrong_rows=1.0)
             model._slope, model._offsets = found.slope, found.offsets
         if path is not None:
             self._slope, self._offsets = path.models[path.best]._slope, path.models[path.best]._offsets

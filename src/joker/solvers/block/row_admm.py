@@ -22,7 +22,7 @@ from joker.solvers.block.rows import RowProblem, dot64, norm
 
 ROUND_STEPS = 24  # iterations between two evaluations of the gradient
 RHO_FACTOR = 4.0  # of ρ of a box problem; best of 1 to 64 for kernels of three bandwidths
-LEAST_RHO = 0.25  # as a share of the mean of K's diagonal; best of 0.003 to 3 where K is singular
+LEAST_RHO = 0.5  # as a share of the mean of K's diagonal; best of 0.003 to 64 where K is singular
 
 
 class RowAdmm:
@@ -94,10 +94,28 @@ def _times(v: Tensor, matrix: Tensor) -> Tensor:  # (L, k, b), (b, b)
 
 
 def project_rows(v: Tensor, c: Tensor) -> Tensor:  # (L, k, b), (L, 1, b)
-    """Return the nearest point with entries of at least 0 whose sum over the classes of each row is c."""
+    """Return the nearest point with entries of at least 0 whose sum over the classes of each row is c.
+
+    It is max(v - τ, 0). A GPU finds τ by sorting, without a wait; a CPU by Newton's method, which takes a few steps.
+    """
+    return (v - (_sorted_shift(v, c) if v.is_cuda else _newton_shift(v, c))).clamp(min=0)
+
+
+def _sorted_shift(v: Tensor, c: Tensor) -> Tensor:  # (L, 1, b)
     ordered = v.sort(1, descending=True).values
     excess = ordered.cumsum(1) - c
     counts = torch.arange(1, v.shape[1] + 1, dtype=v.dtype, device=v.device)[:, None]
     last = (ordered * counts > excess).sum(1, keepdim=True).clamp(min=1)
-    shift = excess.gather(1, last - 1) / last
-    return (v - shift).clamp(min=0)
+    return excess.gather(1, last - 1) / last
+
+
+def _newton_shift(v: Tensor, c: Tensor) -> Tensor:  # (L, 1, b)
+    """Return the τ with Σ max(v - τ, 0) = c: the sum is convex in τ, and from below its Newton steps only grow."""
+    shift = (v.sum(1, keepdim=True) - c) / v.shape[1]
+    for _ in range(v.shape[1]):  # each step removes a class of some row
+        above = (v > shift).to(v)
+        new = ((v * above).sum(1, keepdim=True) - c) / above.sum(1, keepdim=True).clamp(min=1)
+        if not bool((new > shift).any()):
+            break
+        shift = torch.maximum(new, shift)
+    return shift
