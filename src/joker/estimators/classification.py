@@ -25,7 +25,7 @@ from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
 from joker.estimators.calibration import Calibration, fit_calibration
 from joker.estimators.frame_labels import labels_of_column
-from joker.estimators.probabilities import choose_slopes, normalised_sigmoids, softmax, two_classes
+from joker.estimators.probabilities import PROBABILITY_ENTRIES, choose_slopes, normalised_sigmoids, softmax, two_classes
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_words import get_loss
 from joker.estimators.store_inputs import classes_of, is_stored
@@ -34,7 +34,6 @@ from joker.losses import Loss, RowLoss
 from joker.runtime import chunks
 
 ClassWeight = Mapping[Any, float] | str | None
-CALIBRATION_ENTRIES = 2_000_000  # held-out rows times classes, at most, on which probabilities are calibrated
 
 
 class _WithProbabilities:
@@ -140,7 +139,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         if not self.calibrate:
             return
         held = held.of_positive_weight()
-        most = max(1, CALIBRATION_ENTRIES // len(self.classes_))
+        most = max(1, PROBABILITY_ENTRIES // len(self.classes_))
         held = held if len(held.y) <= most else held.take(np.arange(most) * len(held.y) // most)
         codes = held.y.argmax(axis=1) if held.y.shape[1] > 1 else (held.y[:, 0] > 0).astype(np.intp)
         path = getattr(self, "path_", None)

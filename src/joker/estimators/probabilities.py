@@ -20,6 +20,7 @@ from joker.planning import Plan
 from joker.runtime import chunks
 
 SLOPE_ROWS = 2_048  # training rows on which the slope is chosen, at most
+PROBABILITY_ENTRIES = 2**19  # rows times classes on which probabilities are chosen, at most: some 4 MB of float64
 MAX_LOG_SLOPE = 5.0
 STEPS = 40  # of the golden section, which leaves an interval of 1e-8 of the first one
 
@@ -88,7 +89,8 @@ def _dual_point(loss: Loss, y: Array, f: Array) -> Array:  # (k, t)
 def _rows(sample: Sample) -> NDArray[np.intp]:
     """Evenly spaced rows of positive weight."""
     n = len(sample.y)
-    rows = np.arange(min(n, SLOPE_ROWS)) * n // min(n, SLOPE_ROWS)
+    few = min(n, SLOPE_ROWS, max(1, PROBABILITY_ENTRIES // sample.y.shape[1]))
+    rows = np.arange(few) * n // few
     return rows if sample.w is None else rows[sample.w[rows] > 0]
 
 
