@@ -56,6 +56,19 @@ def behind_gpu_real(results: dict[str, Any]) -> Iterator[str]:
             )
 
 
+def behind_multiclass(results: dict[str, Any]) -> Iterator[str]:
+    """Sets where the softmax does not have the best log loss or the best accuracy, and an epoch that is too slow."""
+    for name, models in results["cells"].items():
+        found = {model: scores for model, scores in models.items() if "error" not in scores}
+        ours = found.get("softmax")
+        if ours is None:
+            continue
+        for metric, words, sign in (("log_loss", "log loss", 1), ("accuracy", "accuracy", -1)):
+            best = min(found, key=lambda model, metric=metric, sign=sign: sign * found[model][metric])
+            if sign * found[best][metric] < sign * ours[metric]:
+                yield f"{name}: {best} has {words} {found[best][metric]:.4f}, softmax {ours[metric]:.4f}."
+
+
 def behind_step(results: dict[str, Any]) -> Iterator[str]:
     """Steps that take longer than their limit."""
     for name, found in results["cases"].items():
@@ -132,8 +145,8 @@ def behind_tables(results: dict[str, Any]) -> Iterator[str]:
 BEHIND: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     found.__name__.removeprefix("behind_"): found
     for found in (
-        behind_peers, behind_cpu_peers, behind_higgs_gap, behind_paper_gpu, behind_gpu_real, behind_step,
-        behind_out_of_core, behind_ablations, behind_block_solver, behind_demo,
+        behind_peers, behind_cpu_peers, behind_higgs_gap, behind_paper_gpu, behind_gpu_real, behind_multiclass,
+        behind_step, behind_out_of_core, behind_ablations, behind_block_solver, behind_demo,
         behind_tables,
     )
 }  # fmt: skip

@@ -86,6 +86,14 @@ def saving(out: str) -> None:
     assert before == after > 0.8
 
 
+def classes(out: str) -> None:
+    losses = numbers(r"(?m)^[^:]+ +[\d.]+ +N$", out)
+    assert len(losses) == 4
+    assert max(losses) < 0.6
+    for given, right in zip(*(numbers(pattern, out) for pattern in ("probability N:", ": N of the rows")), strict=True):
+        assert abs(given - right) < 0.1
+
+
 CHECKS = {
     "custom_kernel": kernel,
     "custom_loss": loss,
@@ -95,8 +103,9 @@ CHECKS = {
     "rare_class": rare,
     "robust_regression": robust,
     "save_and_load": saving,
+    "several_classes": classes,
 }
-PLOTTING = ("lambda_path", "quantile_bands", "robust_regression")
+PLOTTING = ("lambda_path", "quantile_bands", "robust_regression", "several_classes")
 
 
 @pytest.mark.parametrize("name", CHECKS)

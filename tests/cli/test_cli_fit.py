@@ -49,6 +49,32 @@ def test_a_fit_equals_that_of_the_library(tmp_path: Path, table: Path) -> None:
     assert files(tmp_path) == {"train.csv", "model.joker", "same.rows"}
 
 
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        (["--multi-class", "softmax"], "softmax"),
+        (["--multi-class", "softmax", "--loss", "logistic"], "softmax"),
+        (["--loss", "softmax"], "softmax"),
+        (["--multi-class", "crammer_singer", "--loss", "hinge"], "crammer_singer"),
+        (["--multi-class", "ovr"], "squared_hinge"),
+    ],
+)
+def test_several_classes_as_one_problem(tmp_path: Path, options: list[str], loss: str) -> None:
+    out, table = tmp_path / "model.joker", tmp_path / "three.csv"
+    x = np.random.default_rng(0).normal(size=(150, 2))
+    lines = [f"{a},{b},{('low', 'middle', 'top')[int(a > -0.5) + int(a > 0.5)]}" for a, b in x]
+    table.write_text("\n".join(["a,b,place", *lines]), encoding="utf-8")
+    well("fit", table, "-t", "place", *options, "--calibrate", *FAST, "--out", out)
+    model = joker.load(out)
+    assert isinstance(model, joker.KernelClassifier)
+    assert model.loss == loss
+    assert model.calibrate
+    well("predict", out, table, "--out", tmp_path / "p.csv", "--proba", "-q")
+    header, first, *_ = (tmp_path / "p.csv").read_text().splitlines()
+    assert header.split(",") == ["prediction", *(f"probability={label}" for label in model.classes_)]
+    assert sum(map(float, first.split(",")[1:])) == pytest.approx(1)
+
+
 def test_a_row_store_gives_the_model_of_the_table(tmp_path: Path, table: Path) -> None:
     reading = ("-t", "size", "--columns", "a,b,colour", "--categories", "one-hot")
     well("convert", table, tmp_path / "train.rows", *reading, "--seed", 0, "--quiet")
@@ -133,6 +159,17 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         (["-t", "size", "--loss", "huber", "--quantile", ".1,.2"], "parameters of the loss 'huber' must be"),
         (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must be used with classes"),
         (["-t", "place", "--class-weight", "on=1"], "some of the classes in, out"),
+        (["-t", "size", "--task", "regress", "--multi-class", "ovr"], "--multi-class must be used with classes"),
+        (["-t", "size", "--task", "regress", "--multi-class", "softmax"], "--multi-class softmax is for classification"),
+        (["-t", "size", "--task", "regress", "--calibrate"], "--calibrate must be used with classes"),
+        (
+            ["-t", "place", "--multi-class", "softmax", "--loss", "hinge"],
+            "--multi-class softmax must be used with one of the losses logistic, softmax; got --loss hinge",
+        ),
+        (
+            ["-t", "place", "--multi-class", "ovr", "--loss", "softmax"],
+            "--multi-class ovr must be used with a loss of two classes, such as logistic; got --loss softmax",
+        ),
         (["-t", "place", "--lam", "1:2"], "a range of lam must be of powers"),
         (["-t", "place", "--lam", "-1"], "lam must be a positive finite number"),
         (["-t", "place", "--kernel", "gauss"], "Did you mean 'gaussian'?"),

@@ -103,7 +103,7 @@ def test_one_against_the_rest(classes: tuple[Array, NDArray[np.int64]]) -> None:
     X, y = classes
     y = y + (X[:, 2] > 0.5)
     theirs = OneVsRestClassifier(LogisticRegression(C=1 / LAM, fit_intercept=False, tol=1e-8)).fit(X, y)
-    ours = joker.KernelLogistic(**LINEAR).fit(X, y)
+    ours = joker.KernelLogistic(multi_class="ovr", **LINEAR).fit(X, y)
     assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
     assert_allclose(ours.predict_proba(X), softmax(theirs.decision_function(X), axis=1), atol=1e-3)
     assert np.array_equal(ours.predict(X), theirs.predict(X))

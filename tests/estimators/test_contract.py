@@ -217,7 +217,7 @@ def test_wrappers_for_many_outputs_find_what_one_pass_does() -> None:
     assert MultiOutputClassifier(joker.KernelSVC(lam=0.1)).fit(X, classes).predict(X).shape == (120, 2)
     three = np.where(X[:, 1] > 1, "rare", NAMES)
     rest = OneVsRestClassifier(joker.KernelLogistic(**TIGHT)).fit(X, three)
-    one_pass = joker.KernelLogistic(**TIGHT).fit(X, three)
+    one_pass = joker.KernelLogistic(multi_class="ovr", **TIGHT).fit(X, three)
     assert_allclose(rest.decision_function(X), one_pass.decision_function(X), atol=1e-4)
     assert np.array_equal(rest.predict(X), one_pass.predict(X))
 

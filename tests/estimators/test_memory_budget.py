@@ -105,6 +105,20 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], float]] = {
     "categories": ("KernelSVC", {"n_features": 50}, {"n": 300_000, "d": 3, "classes": 3, "labels": "category"}, 1),
     "text": ("KernelSVC", {"n_features": 50}, {"n": 100_000, "d": 3, "classes": 3, "labels": "text"}, 1),
     "probabilities": ("KernelLogistic", {"n_features": 100}, {"n": 30_000, "d": 10, "classes": 5}, 1),
+    "softmax": ("KernelLogistic", {"n_features": 128}, {"n": 4_000, "d": 10, "classes": 60}, 1),
+    "1,000 classes": ("KernelLogistic", {"n_features": 128}, {"n": 4_000, "d": 10, "classes": 1_000}, 1),
+    "softmax, exact": (
+        "KernelLogistic",
+        {"n_features": None, "lam": [0.1, 1.0]},
+        {"n": 3_000, "d": 30, "classes": 7},
+        1.5,
+    ),
+    "Crammer–Singer": (
+        "KernelSVC",
+        {"n_features": 128, "multi_class": "crammer_singer", "calibrate": True},
+        {"n": 4_000, "d": 10, "classes": 60},
+        1,
+    ),
     "other scales": ("KernelHuber", {"n_features": 100}, {"n": 40_000, "d": 10, "scales": 3.0}, 1),
     "uint8": ("KernelRidge", {"n_features": 100, "standardize": True}, {"n": 40_000, "d": 100, "dtype": "uint8"}, 1),
 }

@@ -22,7 +22,7 @@ SETTINGS: list[tuple[type, dict[str, Any], str]] = [
     (joker.KernelSVR, {"gamma": "scale"}, r"Use bandwidth='auto'.$"),
     (joker.KernelRidge, {"alpha": 0.5}, r"It is called lam. Use lam=0.5.$"),
     (joker.KernelSVC, {"max_iter": 7}, r"Use max_epochs=7.$"),
-    (joker.KernelSVC, {"probability": True}, r"Use KernelLogistic"),
+    (joker.KernelSVC, {"probability": True}, r"Use calibrate=True, or KernelLogistic"),
     (joker.KernelSVC, {"lamb": 1.0}, r"Did you mean 'lam'\?$"),
     (joker.KernelRidge, {"loss": "huber"}, r"KernelRidge has no parameter 'loss'"),
     (joker.KernelRidge, {"zzz": 1}, r"Use one of averaging, .*, warm_start.$"),
@@ -76,7 +76,7 @@ def test_only_losses_of_the_task_are_offered(make: Callable[[], Any], said: str,
 
 def test_missing_probabilities_are_explained() -> None:
     model = joker.KernelSVC().fit(X, LABELS)
-    with pytest.raises(AttributeError, match=r"needs the logistic loss; KernelSVC has another one. Use KernelLogistic"):
+    with pytest.raises(AttributeError, match=r"needs the logistic loss or the softmax; KernelSVC .* calibrate=True"):
         model.predict_proba(X)
     assert not hasattr(model, "predict_proba")
     assert hasattr(joker.KernelLogistic(), "predict_proba")

@@ -8,7 +8,7 @@ from typing import Any
 
 from joker import losses
 from joker.cli import parse
-from joker.cli.options import ModelOptions
+from joker.cli.options import ModelOptions, MultiClass
 from joker.errors import InvalidParameter, JokerError
 from joker.estimators import KernelClassifier, KernelQuantile, KernelRegressor
 from joker.estimators.base import KernelEstimator
@@ -17,6 +17,8 @@ DEFAULT_LOSS = {"classification": "squared_hinge", "regression": "squared"}
 # The loss that a parameter implies without --loss.
 LOSS_PARAMETERS = {"delta": "huber", "epsilon": "epsilon_insensitive", "p": "lp", "quantile": "quantile"}
 TASKS = tuple(DEFAULT_LOSS)
+# The loss of two classes that each loss of several classes belongs to.
+LOSS_OF_TWO_CLASSES = {MultiClass.SOFTMAX: "logistic", MultiClass.CRAMMER_SINGER: "hinge"}
 
 
 def task_of(options: ModelOptions, of_target: str | None) -> str | None:
@@ -47,9 +49,14 @@ def estimator(options: ModelOptions, task: str, classes: Any, **settings: Any) -
     if task == "classification":
         losses.get(loss, **parameters)  # raises an error if a parameter does not belong to the loss
         weights = parse.class_weights(options.class_weight, classes)
-        return KernelClassifier(loss=loss, class_weight=weights, **common)
-    if options.class_weight is not None:
-        raise InvalidParameter("--class-weight must be used with classes; the task is regression. Leave it out.")
+        return KernelClassifier(loss=loss, class_weight=weights, calibrate=options.calibrate, **common)
+    for option, given in {
+        "--class-weight": options.class_weight is not None,
+        "--multi-class": options.multi_class is not None,
+        "--calibrate": options.calibrate,
+    }.items():
+        if given:
+            raise InvalidParameter(f"{option} must be used with classes; the task is regression. Leave it out.")
     level = parse.numbers(parameters.pop("quantile"), "--quantile") if "quantile" in parameters else None
     if not isinstance(level, list):
         return KernelRegressor(loss=loss, quantile=level, **parameters, **common)
@@ -75,15 +82,25 @@ def check_options(options: ModelOptions, task: str | None, n_inputs: int, settin
 
 
 def _loss_of(options: ModelOptions) -> str | None:
-    """The loss that is named, or the one that the given parameter of a loss belongs to."""
+    """The loss that is named, or the one that --multi-class or the given parameter of a loss belongs to."""
     implied = [loss for name, loss in LOSS_PARAMETERS.items() if getattr(options, name) is not None]
-    return options.loss or (implied[0] if len(implied) == 1 else None)
+    named, how = options.loss or (implied[0] if len(implied) == 1 else None), options.multi_class
+    one_problem = how in LOSS_OF_TWO_CLASSES
+    suitable = [LOSS_OF_TWO_CLASSES[how], how.value] if how is not None and one_problem else list(losses.NAMES)
+    if how is not None and named is not None and named not in suitable:
+        one = f"one of the losses {', '.join(suitable)}" if one_problem else "a loss of two classes, such as logistic"
+        raise InvalidParameter(
+            f"--multi-class {how} must be used with {one}; got --loss {named}. Leave out one of them."
+        )
+    return how.value if how is not None and one_problem else named
 
 
 def _loss_option(options: ModelOptions) -> str:
     """The option that names the loss, or the parameter that implies it, as the user wrote it."""
     if options.loss is not None:
         return f"--loss {options.loss}"
+    if options.multi_class in LOSS_OF_TWO_CLASSES:
+        return f"--multi-class {options.multi_class}"
     name = next((name for name in LOSS_PARAMETERS if getattr(options, name) is not None), "loss")
     return f"{'-' if name == 'p' else '--'}{name}"
 
@@ -92,5 +109,6 @@ def _disagreement(given: dict[str, str], of_target: str | None) -> str:
     parts = [f"{option} is for {task}" for option, task in given.items()]
     parts += [f"the target is for {of_target}"] if of_target else []
     task = of_target or next(iter(given.values()))
-    suitable = ", ".join(name for name, kind in losses.NAMES.items() if kind().frame.task == task)
+    names: dict[str, type[losses.Loss]] = {**losses.NAMES, **losses.ROW_NAMES}
+    suitable = ", ".join(name for name, kind in names.items() if kind().frame.task == task)
     return f"task, loss and target must agree; {', and '.join(parts)}. For {task} use one of the losses {suitable}."

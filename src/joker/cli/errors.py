@@ -24,7 +24,7 @@ TRACEBACK = "JOKER_TRACEBACK"  # the environment variable that makes the program
 TORCH_MEMORY = "can't allocate memory"  # part of the RuntimeError of torch where host memory ends
 # Keyword arguments of the library that are options of the same name.
 _SAME_NAMES = (
-    "block_size|categories|class_weight|columns|decimal|delimiter|delta|device|drop|dtype|early_stopping|epsilon|features|folder|"
+    "block_size|calibrate|categories|class_weight|columns|decimal|delimiter|delta|device|drop|dtype|early_stopping|epsilon|features|folder|"
     "kernel|lam|loss|max_epochs|max_time|memory|momentum|precision|protocol|quantile|target|task|tol|"
     "validation_fraction"
 )
@@ -32,7 +32,7 @@ OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES.split("|"
 OPTIONS |= {"n_features": "-m", "p": "-p", "random_state": "--seed"}
 _KEYWORD = re.compile(rf"\b({'|'.join(OPTIONS)})=('[^']*'|\"[^\"]*\"|[-+\w.]*\w|)")
 _WORDS = re.compile(r"\b(block_size|class_weight|max_epochs|max_time|n_features|validation_fraction)\b")
-_FLAGS = re.compile(r"(--(?:momentum|early-stopping)) True")
+_FLAGS = re.compile(r"(--(?:calibrate|momentum|early-stopping)) True")
 _TASKS = {"--task classification": "--task classify", "--task regression": "--task regress"}
 
 

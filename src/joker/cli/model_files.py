@@ -58,7 +58,7 @@ def outputs(model: KernelEstimator, proba: bool) -> tuple[list[str], Callable[[A
     if not hasattr(model, "predict_proba"):
         raise InvalidParameter(
             f"--proba needs a model of the loss logistic, which has probabilities; this is a {title(model)}. "
-            "Leave --proba out, or fit with --loss logistic."
+            "Leave --proba out, or fit with --loss logistic or --calibrate."
         )
     names = ["prediction", *(f"probability={label}" for label in model.classes_.tolist())]
 

@@ -21,6 +21,14 @@ solver_option = partial(typer.Option, rich_help_panel="The fit")
 compute_option = partial(typer.Option, rich_help_panel="Device, memory and seed")
 
 
+class MultiClass(StrEnum):
+    """How more than two classes are fitted."""
+
+    OVR = "ovr"
+    SOFTMAX = "softmax"
+    CRAMMER_SINGER = "crammer_singer"
+
+
 class Categories(StrEnum):
     """How columns of text are read."""
 
@@ -165,10 +173,20 @@ class ModelOptions:
         str | None,
         model_option(
             metavar="NAME",
-            help="For classes: squared_hinge (default), hinge, logistic. For numbers: squared (default), huber, "
-            "absolute, epsilon_insensitive, squared_epsilon_insensitive, quantile, lp.",
+            help="For classes: squared_hinge (default), hinge, logistic, softmax, crammer_singer. For numbers: squared "
+            "(default), huber, absolute, epsilon_insensitive, squared_epsilon_insensitive, quantile, lp.",
         ),
     ] = None
+    multi_class: Annotated[
+        MultiClass | None,
+        model_option(
+            help="More than two classes: each against the rest (default), or one problem for all of them with the "
+            "logistic loss (softmax) or the hinge (crammer_singer).",
+        ),
+    ] = None
+    calibrate: Annotated[
+        bool, model_option("--calibrate", help="Choose probabilities of classes on held-out rows, with any loss.")
+    ] = False
     delta: Annotated[float | None, model_option(help="δ of the loss huber.")] = None
     epsilon: Annotated[float | None, model_option(help="ε of the ε-insensitive losses.")] = None
     p: Annotated[float | None, model_option("-p", help="The power of the loss lp.")] = None

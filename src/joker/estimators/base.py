@@ -163,8 +163,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             Rows of inputs. A sparse matrix is never made dense as a whole, and rows of a store stay on disk.
         y : array of shape (n,), or (n, outputs) for a regressor
             Classes, as numbers or strings, or numbers to predict. Several outputs share one λ; more than two classes
-            have one column each, against the rest. A class whose rows all have weight 0 is still a class. A row
-            store has its own targets.
+            have one column each. A class whose rows all have weight 0 is still a class. A row store has its own
+            targets.
         sample_weight : array of shape (n,), optional
             The weight of each row: 2 is the row twice, 0 leaves it out.
         eval_set : pair (X, y) or row store, optional
@@ -272,8 +272,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         scorer = scorer_of(self.early_stopping)
         callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
         seed = seed_of(self.random_state, before)
-        if hold_out and held is None and resolve.needs_held_out_rows(self.lam, callbacks):
-            sample, held = sample.hold_out(resolve.fraction(self.validation_fraction), strata, seed)
+        if hold_out and held is None and self._holds_out(callbacks):
+            share = resolve.fraction(self.validation_fraction)
+            self._check_held_out(sample, strata, share)
+            sample, held = sample.hold_out(share, strata, seed)
         self._constant = resolve.flag("fit_intercept", self.fit_intercept)
         self._offset = self._centre(sample)
         self._target_scale = self._unit(sample)
@@ -291,9 +293,21 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         if hashes:
             self._warm = WarmStart(seed, hashes, training.descent.state_dict())
         del training, judge
+        if held is not None:
+            self._use_held_out(held)
         if hasattr(self, "path_"):
             self.path_.warn_at_the_edge()
         release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
+
+    def _holds_out(self, callbacks: list[Callback]) -> bool:
+        """Return whether a fit holds out rows."""
+        return resolve.needs_held_out_rows(self.lam, callbacks)
+
+    def _check_held_out(self, sample: Sample, strata: NDArray[Any] | None, share: float) -> None:
+        """Refuse rows of which a share cannot be held out."""
+
+    def _use_held_out(self, held: Sample) -> None:
+        """Take what a fitted estimator chooses on held-out rows."""
 
     def _descend(
         self,
@@ -432,7 +446,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         lams, device = resolve.penalties(self.lam), device_of(X, self.device)
         callbacks = resolve.callbacks(self.callbacks, self.verbose, self.early_stopping)
         x = copy.copy(self)._check_rows(X)
-        scored = resolve.needs_held_out_rows(self.lam, callbacks)
+        scored = self._holds_out(callbacks)
         share = resolve.fraction(self.validation_fraction) if scored else 0.0
         targets, label_bytes = self._blank_targets(X.y if y is None and isinstance(X, Store) else y, device)
         sample = Sample.blank(x, targets, share, copied_bytes(X, x), label_bytes)

@@ -1,9 +1,10 @@
-"""Classifiers: any loss of the margin, one against the rest in one pass."""
+"""Classifiers: any loss of the margin, one against the rest in one pass, or a loss of all classes together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MethodType
 from typing import Any, Self
 
@@ -16,24 +17,27 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from joker import losses
-from joker.data import Labels, Store
+from joker.callbacks import Callback
+from joker.data import Labels, Store, StoreRows
 from joker.data.array_rows import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
+from joker.estimators import resolve
 from joker.estimators.base import KernelEstimator
+from joker.estimators.calibration import Calibration, fit_calibration
 from joker.estimators.frame_labels import labels_of_column
-from joker.estimators.probabilities import choose_slopes, normalised_sigmoids, softmax, two_classes
+from joker.estimators.probabilities import PROBABILITY_ENTRIES, choose_slopes, normalised_sigmoids, softmax, two_classes
 from joker.estimators.shared_docstring import documented
 from joker.estimators.sklearn_words import get_loss
 from joker.estimators.store_inputs import classes_of, is_stored
 from joker.estimators.training_set import LabelledRows, Sample, check_weights
-from joker.losses import Loss
+from joker.losses import Loss, RowLoss
 from joker.runtime import chunks
 
 ClassWeight = Mapping[Any, float] | str | None
 
 
 class _WithProbabilities:
-    """A method that exists with the logistic loss only; else its absence is explained."""
+    """A method that exists with a logistic loss, or after a calibration; else its absence is explained."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -42,10 +46,10 @@ class _WithProbabilities:
     def __get__(self, model: BaseClassifier | None, owner: type) -> Callable[..., Any]:
         if model is None:
             return self.method
-        if not model._loss().sigmoid:
+        if not (model._loss().sigmoid or model.calibrate):
             raise AttributeError(
-                f"predict_proba needs the logistic loss; {owner.__name__} has another one. Use KernelLogistic, or "
-                "sklearn.calibration.CalibratedClassifierCV around this estimator."
+                f"predict_proba needs the logistic loss or the softmax; {owner.__name__} has another loss. Use "
+                "calibrate=True, which chooses probabilities on held-out rows, or KernelLogistic."
             )
         return MethodType(self.method, model)
 
@@ -55,12 +59,15 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
     """The fit and the predictions of every classifier."""
 
     class_weight: ClassWeight = None
+    calibrate: bool = False
 
     _slope: float | None = field(default=1.0, init=False)  # of the softmax; None in files of earlier versions
+    _offsets: NDArray[Any] | None = field(default=None, init=False)  # of the softmax, after a calibration
     _task, _other_estimator, _targets_of = "classification", "KernelRegressor", staticmethod(classes_of)
 
     def check_settings(self, n_inputs: int | None = None) -> None:
         check_class_weight(self.class_weight)
+        resolve.flag("calibrate", self.calibrate)
         super().check_settings(n_inputs)
 
     def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
@@ -74,12 +81,28 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
             Xv, yv = self._check_labelled(*held[:2], reset=False)
             scored = Sample(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
         sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
-        self._slope = 1.0
+        self._slope, self._offsets = 1.0, None
         self._solve(sample, scored, codes, device, hold_out=hold_out)
-        if len(self.classes_) > 2 and self._loss().sigmoid:
-            self._calibrate(sample)
+        if len(self.classes_) > 2 and self._loss().sigmoid and self._offsets is None:
+            self._choose_slope(sample)
         self._remember(X)
         return self
+
+    def _loss(self) -> Loss:
+        """Return the loss of the parameters; for the classes of y, once these are known."""
+        loss = self._named_loss()
+        if not isinstance(loss, RowLoss):
+            return loss
+        k = len(getattr(self, "classes_", ())) or loss.classes
+        return self._loss_of_two_classes(loss) if k == 2 else replace(loss, classes=k)
+
+    def _named_loss(self) -> Loss:
+        """Return the loss for more than two classes; one that couples them may be for any number of them."""
+        raise NotImplementedError
+
+    def _loss_of_two_classes(self, loss: RowLoss) -> Loss:
+        """Return the loss of the margin that takes the place of a loss of several classes."""
+        return loss.two_classes
 
     def _check_labelled(self, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
         """Check rows and their labels, which stay in a data frame if they are there."""
@@ -91,7 +114,43 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         check_consistent_length(x, labels)
         return x, labels
 
-    def _calibrate(self, sample: Sample) -> None:
+    def _holds_out(self, callbacks: list[Callback]) -> bool:
+        return self.calibrate or super()._holds_out(callbacks)
+
+    def _check_held_out(self, sample: Sample, strata: NDArray[Any] | None, share: float) -> None:
+        """Refuse classes that the training rows and the held-out rows cannot both have."""
+        if strata is None or isinstance(sample.x, StoreRows):  # a store holds out its last rows, whatever their class
+            return
+        remedy = "Give fit an eval_set, or leave out such rows."
+        rows = np.bincount(strata, minlength=len(self.classes_))
+        if rows.min() < 2:
+            raise InvalidData(
+                "every class must have at least two rows where rows are held out, for several values of lam, early "
+                f"stopping or calibrate; class {self.classes_[rows.argmin()]!s} has one. {remedy}"
+            )
+        if (held := math.ceil(share * len(strata))) < len(self.classes_):
+            raise InvalidData(
+                f"the rows held out must be at least as many as the {len(self.classes_)} classes; they are {held}. "
+                "Use a larger validation_fraction, or give fit an eval_set."
+            )
+
+    def _use_held_out(self, held: Sample) -> None:
+        """Calibrate the probabilities, of every model of a path, on held-out rows of positive weight."""
+        if not self.calibrate:
+            return
+        held = held.of_positive_weight()
+        most = max(1, PROBABILITY_ENTRIES // len(self.classes_))
+        held = held if len(held.y) <= most else held.take(np.arange(most) * len(held.y) // most)
+        codes = held.y.argmax(axis=1) if held.y.shape[1] > 1 else (held.y[:, 0] > 0).astype(np.intp)
+        path = getattr(self, "path_", None)
+        for model in (self,) if path is None else path.models:
+            f = model._evaluate(model._machine, held.x).double().cpu().numpy()
+            found = fit_calibration(_a_column_for_each_class(f), codes, held.w, wrong_rows=1.0)
+            model._slope, model._offsets = found.slope, found.offsets
+        if path is not None:
+            self._slope, self._offsets = path.models[path.best]._slope, path.models[path.best]._offsets
+
+    def _choose_slope(self, sample: Sample) -> None:
         """Choose the slope of the probabilities, of every model of a path."""
         path = getattr(self, "path_", None)
         choose_slopes((self,) if path is None else path.models, sample)
@@ -129,7 +188,8 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         """Return the probability of each class: the sigmoid of f, or for more than two classes a softmax.
 
         The softmax is that of f times a slope, which is chosen on training rows by an approximate leave-one-out
-        estimate, because λ makes f too small for it.
+        estimate, because λ makes f too small for it. With ``calibrate=True`` the slope, and an offset for each class,
+        are those with the smallest log loss on held-out rows.
         """
         return self._results(X, self._probabilities)
 
@@ -157,6 +217,9 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         return classes
 
     def _probabilities(self, f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
+        if self._offsets is not None and self._slope is not None:
+            p = Calibration(self._slope, self._offsets).probabilities(_a_column_for_each_class(f))
+            return p.astype(f.dtype)
         if f.shape[1] == 1:
             return two_classes(f)
         return normalised_sigmoids(f) if self._slope is None else softmax(f, self._slope)
@@ -170,6 +233,10 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
                 f"y of eval_set must have classes of y only; found {unknown.tolist()[0]!r}. Leave such rows out."
             )
         return codes_of(y, self.classes_)
+
+
+def _a_column_for_each_class(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (n, classes)
+    return np.hstack([-f / 2, f / 2]) if f.shape[1] == 1 else f
 
 
 def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:  # (n,)
@@ -227,25 +294,31 @@ def weigh(
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(BaseClassifier):
-    """Kernel classification with any loss of the margin.
+    """Kernel classification with any loss of the margin, or of all classes.
 
     Minimises ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i f(x_i))`` with ``y_i = ±1``, ``f(x) = ⟨θ, φ(x)⟩`` and
-    ``⟨φ(x), φ(z)⟩ = k(x, z)``; for more than two classes, each against the rest.
+    ``⟨φ(x), φ(z)⟩ = k(x, z)``; for more than two classes, each against the rest. The losses ``"softmax"`` and
+    ``"crammer_singer"`` have one problem for all classes instead, with ``ℓ(y_i, f_1(x_i), ..., f_k(x_i))``.
 
     Parameters
     ----------
     loss : str or Loss
-        ``"squared_hinge"``, ``"hinge"``, ``"logistic"``, or a loss of :mod:`joker.losses` or of your own.
+        ``"squared_hinge"``, ``"hinge"``, ``"logistic"``, ``"softmax"``, ``"crammer_singer"``, or a loss of
+        :mod:`joker.losses` or of your own. With two classes the softmax is the logistic loss, and ``"crammer_singer"``
+        is the hinge. The number of classes is always that of y.
     class_weight : dict, "balanced" or None
         A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
+    calibrate : bool
+        Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
+        ``predict_proba``.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.
 
     Notes
     -----
-    λ is ``1/C`` of scikit-learn's SVC and LogisticRegression. ``predict_proba`` exists with
-    the logistic loss only; use CalibratedClassifierCV with other losses.
+    λ is ``1/C`` of scikit-learn's SVC and LogisticRegression. ``predict_proba`` exists with the logistic loss, with
+    the softmax, and with ``calibrate=True``.
 
     Examples
     --------
@@ -260,7 +333,7 @@ class KernelClassifier(BaseClassifier):
 
     loss: str | Loss = "squared_hinge"
 
-    def _loss(self) -> Loss:
+    def _named_loss(self) -> Loss:
         return get_loss(self.loss, self._task)
 
 
@@ -270,14 +343,20 @@ class KernelSVC(BaseClassifier):
     """Support vector classification.
 
     Minimises ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i f(x_i))`` with ``y_i = ±1``, where ``ℓ(u)`` is ``max(1 − u, 0)²/2``
-    (squared hinge) or ``max(1 − u, 0)`` (hinge); for more than two classes, each against the rest.
+    (squared hinge) or ``max(1 − u, 0)`` (hinge); for more than two classes, each against the rest, or all in one
+    problem with ``max_j (1[j ≠ y] + f_j) − f_y`` (Crammer and Singer, 2001).
 
     Parameters
     ----------
     loss : {"squared_hinge", "hinge"}
-        The loss.
+        The loss of two classes, and of one class against the rest.
+    multi_class : {"ovr", "crammer_singer"}
+        What more than two classes are: one problem for each class against the rest, or one problem for all.
     class_weight : dict, "balanced" or None
         A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
+    calibrate : bool
+        Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
+        ``predict_proba``.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.
@@ -299,10 +378,16 @@ class KernelSVC(BaseClassifier):
     """
 
     loss: str = "squared_hinge"
+    multi_class: str = "ovr"
 
-    def _loss(self) -> Loss:
+    def _named_loss(self) -> Loss:
         if self.loss not in ("squared_hinge", "hinge"):
             raise UnknownName.among("loss of KernelSVC", self.loss, ["hinge", "squared_hinge"])
+        if self.multi_class not in ("ovr", "crammer_singer"):
+            raise UnknownName.among("multi_class of KernelSVC", self.multi_class, ["ovr", "crammer_singer"])
+        return losses.get(self.loss) if self.multi_class == "ovr" else losses.CrammerSinger()
+
+    def _loss_of_two_classes(self, loss: RowLoss) -> Loss:
         return losses.get(self.loss)
 
 
@@ -311,13 +396,19 @@ class KernelSVC(BaseClassifier):
 class KernelLogistic(BaseClassifier):
     """Kernel logistic regression, with probabilities.
 
-    Minimises ``λ/2 ‖θ‖² + Σ w_i log(1 + exp(−y_i f(x_i)))`` with ``y_i = ±1``; for more than two
-    classes, each against the rest.
+    Minimises ``λ/2 ‖θ‖² + Σ w_i log(1 + exp(−y_i f(x_i)))`` with ``y_i = ±1``; for more than two classes, the softmax
+    loss ``log Σ_j exp(f_j) − f_y`` of all classes in one problem, or each class against the rest.
 
     Parameters
     ----------
+    multi_class : {"auto", "softmax", "ovr"}
+        What more than two classes are: ``"softmax"`` is one problem for all classes, ``"ovr"`` one for each class
+        against the rest. ``"auto"`` is the softmax.
     class_weight : dict, "balanced" or None
         A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
+    calibrate : bool
+        Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
+        ``predict_proba``.
     %(shared)s
     classes_ : ndarray
         The classes, sorted.
@@ -337,5 +428,9 @@ class KernelLogistic(BaseClassifier):
     True
     """
 
-    def _loss(self) -> Loss:
-        return losses.Logistic()
+    multi_class: str = "auto"
+
+    def _named_loss(self) -> Loss:
+        if self.multi_class not in ("auto", "softmax", "ovr"):
+            raise UnknownName.among("multi_class of KernelLogistic", self.multi_class, ["auto", "ovr", "softmax"])
+        return losses.Logistic() if self.multi_class == "ovr" else losses.Softmax()

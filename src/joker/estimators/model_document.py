@@ -37,6 +37,7 @@ FITTED = {
     "target_scale": "_target_scale",
     "constant": "_constant",
     "probability_slope": "_slope",
+    "probability_offsets": "_offsets",
     "one_output": "_ravel",
     "several_levels": "_several",
     "levels": "_levels",

@@ -165,6 +165,8 @@ def _new(document: Document, own: CustomObjects) -> KernelEstimator:
     given = {key: decode(value, own) for key, value in settings.items()}
     if "scale_target" in known:
         given.setdefault("scale_target", False)  # files of earlier versions
+    if "multi_class" in known:
+        given.setdefault("multi_class", "ovr")  # these had nothing else
     return ESTIMATORS[name](**given)
 
 
@@ -228,6 +230,8 @@ def _check(model: KernelEstimator, machine: Machine) -> None:
     slope = getattr(model, "_slope", None)
     if slope is not None and not (isinstance(slope, float) and 0 < slope < np.inf):
         raise InvalidFile(f"the slope of the probabilities must be a positive number; got {slope!r}")
+    if (offsets := getattr(model, "_offsets", None)) is not None:
+        _check_numbers("offsets of the probabilities", offsets, (len(classes),))
     if is_classifier(model) and t != (1 if len(classes) == 2 else len(classes)):
         raise InvalidFile(f"there must be a column for each class; got {t} columns and the classes {classes}")
     expected = len(model._levels) if getattr(model, "_several", False) else 1 if getattr(model, "_ravel", False) else t

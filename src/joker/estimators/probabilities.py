@@ -1,4 +1,4 @@
-"""Probabilities from the decision functions of one class against the rest."""
+"""Probabilities from the decision functions of several classes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from joker.data import Rows
 from joker.data.array_rows import pick, whole_of
 from joker.estimators.training_set import Sample
 from joker.kernels import Kernel
+from joker.losses import Loss, RowLoss
 from joker.models import Machine
 from joker.planning import Plan
 from joker.runtime import chunks
 
 SLOPE_ROWS = 2_048  # training rows on which the slope is chosen, at most
+PROBABILITY_ENTRIES = 2**19  # rows times classes on which probabilities are chosen, at most: some 4 MB of float64
 MAX_LOG_SLOPE = 5.0
 STEPS = 40  # of the golden section, which leaves an interval of 1e-8 of the first one
 
@@ -26,7 +28,7 @@ Array = NDArray[Any]
 
 
 class Logistic(Protocol):
-    """The parts of a fitted classifier with the logistic loss that the slope depends on."""
+    """The parts of a fitted classifier with the logistic loss or the softmax that the slope depends on."""
 
     kernel: str | Kernel
     bandwidth_: Any
@@ -36,6 +38,7 @@ class Logistic(Protocol):
     _slope: float | None
 
     def _rows(self, x: Any, machine: Machine) -> Rows: ...
+    def _loss(self) -> Loss: ...
 
 
 def two_classes(f: Array) -> Array:  # (n, 1) -> (n, 2)
@@ -64,21 +67,30 @@ def choose_slopes(models: Sequence[Logistic], sample: Sample) -> None:
     loss on training rows, whose own share in f is left out: ``α_i k(x_i, x_i)``, where ``α_i = y_i σ(−y_i f_i) / λ`` at
     the optimum, of one copy of a row. That is a lower bound on ``y_i f(x_i)`` of a machine without the row (Jaakkola
     and Haussler, 1999). So the slope does not make probabilities overconfident, and no rows need to be held out. Where
-    the bound is loose, the slope is 1.
+    the bound is loose, the slope is 1. With the softmax, ``α_ij = (1[j = y_i] − p_ij) / λ``.
     """
     rows = _rows(sample)
     y = sample.y[rows]
     w = np.ones(len(rows)) if sample.w is None else sample.w[rows]
     f, diagonal = _decisions(models, sample.x, rows)
     for model, own in zip(models, np.split(f, len(models), axis=1), strict=True):
-        alpha = (np.minimum(w, 1) * diagonal)[:, None] * torch.from_numpy(-y * own).sigmoid().numpy() / model.lam_
-        model._slope = max(1.0, _best_slope(own - y * alpha, y.argmax(axis=1), w))
+        share = (np.minimum(w, 1) * diagonal)[:, None] * _dual_point(model._loss(), y, own) / model.lam_
+        model._slope = max(1.0, _best_slope(own - share, y.argmax(axis=1), w))
+
+
+def _dual_point(loss: Loss, y: Array, f: Array) -> Array:  # (k, t)
+    """Return λ α at the optimum, of rows of weight 1."""
+    signs, decisions = torch.from_numpy(y), torch.from_numpy(f)
+    point = loss.best(signs, decisions) if isinstance(loss, RowLoss) else signs * (-signs * decisions).sigmoid()
+    alpha: Array = point.numpy()
+    return alpha
 
 
 def _rows(sample: Sample) -> NDArray[np.intp]:
     """Evenly spaced rows of positive weight."""
     n = len(sample.y)
-    rows = np.arange(min(n, SLOPE_ROWS)) * n // min(n, SLOPE_ROWS)
+    few = min(n, SLOPE_ROWS, max(1, PROBABILITY_ENTRIES // sample.y.shape[1]))
+    rows = np.arange(few) * n // few
     return rows if sample.w is None else rows[sample.w[rows] > 0]
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from joker.data import Rows
 from joker.errors import InvalidParameter
 from joker.estimators.training_set import LabelledRows, Sample
-from joker.losses import Loss
+from joker.losses import Loss, RowLoss
 from joker.models import Machine
 from joker.planning import Plan
 
@@ -152,15 +152,20 @@ def mean_losses(
     y = model._columns(held.y, repeats, f).to(f.dtype)
     loss = model._loss_of_columns(repeats, f.device)
     means = np.average(loss.value(y.expand_as(f), f).numpy(), axis=0, weights=held.w)
-    return [float(mean) for mean in means.reshape(repeats, -1).mean(axis=1)]
+    # Each column of a group has an equal part of the loss of a row.
+    return [float(mean) for mean in loss.group * means.reshape(repeats, -1).mean(axis=1)]
 
 
 def mean_loss_at_zero(
     model: Scorable,
     targets: Tensor,  # (n, t)
 ) -> float:
-    """Return the mean loss of an estimator, fitted or not, that predicts 0 for these targets."""
+    """Return the mean loss of an estimator, fitted or not, that predicts 0 for these targets.
+
+    A loss that couples several classes is replaced by the one that it is for two classes.
+    """
     loss = model._loss_of_columns(1, targets.device)
+    loss = loss.two_classes if isinstance(loss, RowLoss) else loss
     return float(loss.value(targets, torch.zeros_like(targets)).mean())
 
 

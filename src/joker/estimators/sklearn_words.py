@@ -36,6 +36,8 @@ LOSSES = {
     "log_loss": "logistic",
     "cross_entropy": "logistic",
     "binary_crossentropy": "logistic",
+    "multinomial": "softmax",
+    "categorical_crossentropy": "softmax",
     "squared_epsilon": "squared_epsilon_insensitive",
 }
 
@@ -63,12 +65,12 @@ PARAMETERS: Mapping[str, Callable[[Any], str]] = {
     "n_components": _renamed("n_features"),
     "seed": _renamed("random_state"),
     "eps": _renamed("tol"),
-    "probability": lambda value: "Use KernelLogistic, which has probabilities.",
+    "probability": lambda value: f"Use calibrate={bool(value)!r}, or KernelLogistic, which has probabilities.",
     "degree": lambda value: f"Use kernel=joker.kernels.Polynomial(degree={value!r}).",
     "coef0": lambda value: "Use kernel=joker.kernels.Polynomial(degree=2).",
     "cache_size": lambda value: "Use memory='500MB', which limits all memory.",
     "n_jobs": lambda value: "Use torch.set_num_threads.",
-    "decision_function_shape": lambda value: "Several classes are always one against the rest.",
+    "decision_function_shape": lambda value: "Several classes always have a column each; see multi_class.",
 }
 
 
@@ -100,8 +102,9 @@ def get_kernel(kernel: Any) -> Kernel:
 
 def get_loss(loss: Any, task: str, **parameters: float) -> Loss:
     """Return the loss of that name; an error for an unknown name offers the losses of the task only."""
-    if isinstance(loss, str) and loss not in losses.NAMES:
-        suited = [name for name, kind in losses.NAMES.items() if kind().frame.task == task]
+    names: dict[str, type[Loss]] = {**losses.NAMES, **losses.ROW_NAMES}
+    if isinstance(loss, str) and loss not in names:
+        suited = [name for name, kind in names.items() if kind().frame.task == task]
         meant = LOSSES.get(loss.lower())
         if meant in suited:
             raise UnknownName(

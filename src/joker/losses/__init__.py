@@ -21,6 +21,7 @@ from joker.losses.regression import (
     SquaredEpsilonInsensitive,
     Tube,
 )
+from joker.losses.rows import CrammerSinger, RowLoss, ScaledRows, Softmax, scaled
 
 NAMES: dict[str, type[Loss]] = {
     "squared": Squared,
@@ -34,6 +35,7 @@ NAMES: dict[str, type[Loss]] = {
     "squared_hinge": SquaredHinge,
     "logistic": Logistic,
 }
+ROW_NAMES: dict[str, type[RowLoss]] = {"softmax": Softmax, "crammer_singer": CrammerSinger}
 
 
 def get(loss: str | Loss, **parameters: float) -> Loss:
@@ -49,12 +51,13 @@ def get(loss: str | Loss, **parameters: float) -> Loss:
                 f"{sorted(parameters)}. Set them where the object is made."
             )
         return loss
-    if not isinstance(loss, str) or loss not in NAMES:
-        raise UnknownName.among("loss", loss, NAMES)
-    kind = NAMES[loss]
+    names = {**NAMES, **ROW_NAMES}
+    if not isinstance(loss, str) or loss not in names:
+        raise UnknownName.among("loss", loss, names)
+    kind = names[loss]
     allowed = {field.name for field in fields(kind)}
     if unknown := sorted(set(parameters) - allowed):
-        owners = sorted(name for name, other in NAMES.items() if unknown[0] in {field.name for field in fields(other)})
+        owners = sorted(name for name, other in names.items() if unknown[0] in {field.name for field in fields(other)})
         remedy = f", or use loss={' or '.join(map(repr, owners))}" if owners else ""
         raise InvalidParameter(
             f"parameters of the loss {loss!r} must be among {sorted(allowed) or 'none'}; got {unknown}. "
@@ -67,8 +70,10 @@ __all__ = [
     "MARGIN",
     "NAMES",
     "RESIDUAL",
+    "ROW_NAMES",
     "Absolute",
     "ClassificationLoss",
+    "CrammerSinger",
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
@@ -78,10 +83,14 @@ __all__ = [
     "Lp",
     "Quantile",
     "RegressionLoss",
+    "RowLoss",
     "Scaled",
+    "ScaledRows",
+    "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "Tube",
     "get",
+    "scaled",
 ]

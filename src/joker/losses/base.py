@@ -111,6 +111,8 @@ class Loss(ABC):
     """Whether ``slope`` is infinite at the ends of a bounded box, so that no solution is at an end."""
     sigmoid: ClassVar[bool] = False
     """Whether the best prediction is the log odds, so that its sigmoid is the probability of the class 1."""
+    group: ClassVar[int] = 1
+    """Consecutive columns that the loss couples in each row; see :mod:`joker.losses.rows`."""
 
     @property
     def lower(self) -> Bound:

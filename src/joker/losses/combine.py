@@ -41,6 +41,7 @@ class Scaled(Loss):
     quadratic = property(attrgetter("loss.quadratic"))
     barrier = property(attrgetter("loss.barrier"))
     sigmoid = property(attrgetter("loss.sigmoid"))
+    group = property(attrgetter("loss.group"))
     kink = property(attrgetter("loss.kink"))
     unbounded = property(attrgetter("loss.unbounded"))
 

@@ -82,7 +82,19 @@ def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap
 
 
 def _terms(problem: Problem, rows: slice, alpha: Tensor, f: Tensor) -> Tensor:  # (3, t)
-    """Return the sums of c ℓ, α f and ψ over some rows, in float64: the terms nearly cancel near the optimum."""
+    """Return the sums of c ℓ, α f and ψ over some rows, in float64: the terms nearly cancel near the optimum.
+
+    The columns of a group have equal parts of its sums.
+    """
     y, loss = problem.take(rows, torch.float64)
     alpha, f = loss.clamp(y, alpha.double()), f.double()
-    return torch.stack([loss.value(y, f).sum(0), (alpha * f).sum(0), loss.psi(y, alpha).sum(0)])
+    terms = torch.stack([loss.value(y, f).sum(0), (alpha * f).sum(0), loss.psi(y, alpha).sum(0)])
+    return equal_parts(terms, loss.group)
+
+
+def equal_parts(terms: Tensor, group: int) -> Tensor:  # (..., t)
+    """Return the mean over each group in all of its columns: only the sum over a group is a gap."""
+    if group == 1:
+        return terms
+    means = terms.reshape(*terms.shape[:-1], -1, group).mean(-1)
+    return means.repeat_interleave(group, -1)

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from joker.data import Targets
 from joker.errors import InvalidData
-from joker.losses import Loss, Scaled
+from joker.losses import Loss, Scaled, scaled
 from joker.ops.block_solve import Dual
 from joker.runtime import chunks
 
 
 @dataclass(frozen=True)
 class Problem:
-    """t independent problems, one for each column.
+    """t independent problems, one for each column, or one for each group of columns that the loss couples.
 
     Each is: min over α of J(α) = ½ α·Kα + Σ ψ_i(α_i), with ψ_i(a) = c_i ξ*(−a / c_i) and c_i = w_i / λ.
     """
@@ -36,11 +36,28 @@ class Problem:
                     f"y must be -1 or 1 for a classification loss; found {float(y[wrong][0]):g}. "
                     "Encode one class as 1 and the others as -1."
                 )
+            self._check_groups(y)
+
+    def _check_groups(self, y: Tensor) -> None:
+        """Refuse targets whose columns are not groups with one class each."""
+        k = self.loss.group
+        if k == 1:
+            return
+        if y.shape[1] % k or self.targets.t != y.shape[1]:
+            raise InvalidData(
+                f"y must have {k} columns for each λ with {self.loss!r}; got {y.shape[1]} columns of y for "
+                f"{self.targets.t} columns in all. Repeat the columns of the classes for each λ, or change classes."
+            )
+        if bool(((y > 0).unflatten(1, (-1, k)).sum(2) != 1).any()):
+            raise InvalidData(
+                f"y must be 1 in one of the {k} columns of the classes and -1 in the others; found a row with none or "
+                "several. Give every row one class."
+            )
 
     def take(self, rows: Tensor | slice, dtype: torch.dtype | None = None) -> tuple[Tensor, Scaled]:
         """Return the targets of some rows and the loss scaled for them, in ``dtype`` or the type of the targets."""
         y, c = self.targets.take(rows)
-        return y.to(dtype or y.dtype), Scaled(self.loss, c.to(dtype or c.dtype))
+        return y.to(dtype or y.dtype), scaled(self.loss, c.to(dtype or c.dtype))
 
     def clamp_(self, alpha: Tensor) -> Tensor:  # (n, t)
         """Move α into the box of the loss, in place, one chunk of rows at a time."""

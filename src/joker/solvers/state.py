@@ -146,6 +146,8 @@ class State(SavedTensors, ABC):
         if not self.rounded_K:
             return result, change
         curvature = scale * self.group.sum_(squares(change)).double()
+        if result.group > 1:  # the columns of a group move together
+            curvature = curvature.unflatten(0, (-1, result.group)).mean(1).repeat_interleave(result.group)
         good = result.linear + 0.5 * curvature <= ACCEPTED_SHARE * result.change
         share = torch.where(good, 1.0, (-result.linear / curvature).clamp(0, 1).nan_to_num(0.0))
         decrease = share * (result.linear + 0.5 * share * curvature)

@@ -48,7 +48,10 @@ class StepRadius:
     def shorten(self, result: BlockResult, a: Tensor) -> BlockResult:  # a (b, t)
         """Return the result, or one with the step from ``a`` shortened to the bound."""
         move = result.a - a
-        share = (self.bound / move.abs().amax(0)).clamp(max=1).nan_to_num(1.0)
+        length = move.abs().amax(0)
+        if result.group > 1:  # the columns of a group move together
+            length = length.unflatten(0, (-1, result.group)).amax(1).repeat_interleave(result.group)
+        share = (self.bound / length).clamp(max=1).nan_to_num(1.0)
         wide = share.double()
         change = wide * (result.linear + wide * (result.change - result.linear))
         point = torch.where(share < 1, a + share * move, result.a)

@@ -23,12 +23,12 @@ from joker.data.array_rows import as_array
 from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import KernelClassifier, KernelRegressor, KernelRidge
+from joker.estimators.calibration import Calibration
 from joker.estimators.classification import check_class_weight, weigh
 from joker.losses import Loss
 from joker.planning import Plan
 from joker.runtime import gpus
 from joker.tables.blend import Blend
-from joker.tables.calibration import Calibration
 from joker.tables.columns import DROP
 from joker.tables.encoding import fit_encoding
 from joker.tables.frames import RawTable, as_batches, is_matrix, read_table

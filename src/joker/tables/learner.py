@@ -16,8 +16,8 @@ from sklearn.base import clone
 from joker import kernels
 from joker.data.array_rows import pick
 from joker.estimators import resolve
+from joker.estimators.calibration import Calibration, fit_calibration, log_loss
 from joker.tables.blend import Blend, Member, decision_values
-from joker.tables.calibration import Calibration, fit_calibration, log_loss
 from joker.tables.columns import decide_kinds
 from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidFile
+from joker.estimators.calibration import Calibration
 from joker.estimators.model_document import document_of
 from joker.estimators.persistence import restore
 from joker.models.io import container
@@ -20,7 +21,6 @@ from joker.models.io.reader import Tensors
 from joker.runtime import VERSION
 from joker.runtime.atomic_file import AnyPath
 from joker.tables.blend import Blend, Member
-from joker.tables.calibration import Calibration
 from joker.tables.columns import ColumnKind
 from joker.tables.encoders import DateEncoder, LevelEncoder, NumberEncoder, StatisticEncoder
 from joker.tables.encoding import Encoding

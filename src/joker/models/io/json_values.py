@@ -20,10 +20,16 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import KERNELS, Kernel
-from joker.losses import NAMES, InfimalConvolution, Loss, Scaled, Tube
+from joker.losses import NAMES, ROW_NAMES, InfimalConvolution, Loss, Scaled, Tube
 from joker.runtime import parse_dtype
 
-LOSSES: dict[str, type[Loss]] = {**NAMES, "tube": Tube, "scaled": Scaled, "infimal_convolution": InfimalConvolution}
+LOSSES: dict[str, type[Loss]] = {
+    **NAMES,
+    **ROW_NAMES,
+    "tube": Tube,
+    "scaled": Scaled,
+    "infimal_convolution": InfimalConvolution,
+}
 _NUMPY_TYPE = re.compile(r"[<>|]([biu][1248]|f[248]|U\d{1,5}|O)")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 

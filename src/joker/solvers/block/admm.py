@@ -49,7 +49,7 @@ class Admm:
     @cached_property
     def inverse(self) -> Tensor:  # (b, b)
         """(K + ρI)⁻¹."""
-        return torch.cholesky_inverse(_factor(self.K, self.rho))
+        return shifted_inverse(self.K, self.rho)
 
     def approach(
         self,
@@ -80,6 +80,11 @@ class Admm:
         products = torch.full_like(change[:, 0], ADMM_STEPS + 1, dtype=torch.long)
         a, Ks = torch.where(better, new, a), torch.where(better, Ks, 0.0)
         return Minimum(a.T, Ks.T, products, torch.zeros_like(better[:, 0]))
+
+
+def shifted_inverse(K: Tensor, rho: Tensor) -> Tensor:  # (b, b)
+    """Return (K + ρI)⁻¹."""
+    return torch.cholesky_inverse(_factor(K, rho))
 
 
 def _factor(K: Tensor, ridge: Tensor) -> Tensor:

@@ -20,3 +20,4 @@ class BlockResult:
     linear: Tensor  # (t,) float64, the change without ½ s·K s, where s is the step
     outcome: Tensor  # (t,) values of Outcome
     products: Tensor  # (t,) matrix-vector products with K
+    group: int = 1  # consecutive columns that the loss couples: a step is taken by all of them or by none

@@ -13,13 +13,16 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.losses import Loss
+from joker.losses import Loss, ScaledRows
 from joker.ops import block_constants as constants
 from joker.ops import block_solve
 from joker.runtime.threads import one_thread
 from joker.solvers.block.box_cg import REFERENCE_ROWS
 from joker.solvers.block.model import BlockProblem, Model, dot64
 from joker.solvers.block.result import BlockResult, Outcome
+from joker.solvers.block.row_admm import RowAdmm
+from joker.solvers.block.row_newton import RowNewton
+from joker.solvers.block.rows import RowProblem
 from joker.solvers.block.strategies import choose
 
 MOST_ROWS_OF_ONE_THREAD = 1_024  # a product with a larger kernel matrix is shared by all threads of a CPU
@@ -80,12 +83,23 @@ class BlockSolver:
             limits = (self.tol, self.max_products, self.max_models, patience)
             return BlockResult(*block_solve.solve(K, f, a, y, c, dual, *limits))
         with one_thread(not K.is_cuda and len(K) <= MOST_ROWS_OF_ONE_THREAD):
+            if isinstance(loss, ScaledRows):
+                return self._solve_rows(RowProblem.of(K, f, a, y, loss), loss)
             region = _TrustRegion(BlockProblem(K, f, a, y.expand_as(a), loss, self.max_products, patience), self.tol)
             for _ in range(self.max_models):
                 if bool(region.done.all()):
                     break
                 region.advance()
             return region.result()
+
+    def _solve_rows(self, problem: RowProblem, loss: ScaledRows) -> BlockResult:
+        """Solve a block whose loss couples the columns of a row."""
+        solve = RowNewton(problem, self.tol, self.max_products) if loss.barrier else RowAdmm(problem, self.tol)
+        for _ in range(self.max_models):
+            if bool(solve.done.all()):
+                break
+            solve.advance()
+        return solve.result()
 
 
 class _TrustRegion:

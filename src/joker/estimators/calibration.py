@@ -28,14 +28,28 @@ class Calibration:
         return p / p.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
-def fit_calibration(f: Array, codes: Array, w: Array | None) -> Calibration:
-    """Minimise the log loss over slope and offsets, with a small penalty on the offsets."""
+def fit_calibration(f: Array, codes: Array, w: Array | None, wrong_rows: float = 0.0) -> Calibration:
+    """Minimise the log loss over slope and offsets, with a small penalty on the offsets.
+
+    Parameters
+    ----------
+    f : array of shape (n, classes)
+        Decision values of held-out rows.
+    codes : array of shape (n,)
+        The indices of their classes.
+    w : array of shape (n,), optional
+        Their weights.
+    wrong_rows : float
+        The weight, in rows, of classes drawn at random. Where every held-out row is right, the slope would otherwise
+        have no bound; one row is Platt's correction (Advances in Large Margin Classifiers, 1999).
+    """
     from scipy.optimize import minimize
 
     classes = f.shape[1]
     f = f.astype(np.float64)
     weights = np.ones(len(f)) if w is None else w
-    onehot = np.eye(classes)[codes]
+    noise = wrong_rows / (weights.sum() + wrong_rows)
+    onehot = (1 - noise) * np.eye(classes)[codes] + noise / classes
 
     def objective(parameters: Array) -> tuple[float, Array]:
         slope, offsets = np.exp(parameters[0]), parameters[1:]
@@ -43,7 +57,7 @@ def fit_calibration(f: Array, codes: Array, w: Array | None) -> Calibration:
         z -= z.max(axis=1, keepdims=True)
         e = np.exp(z)
         total = e.sum(axis=1)
-        log_p = z[np.arange(len(z)), codes] - np.log(total)
+        log_p = np.sum(onehot * z, axis=1) - np.log(total)
         difference = (e / total[:, None] - onehot) * weights[:, None]
         gradient = np.concatenate([[np.sum(difference * f) * slope], difference.sum(axis=0) + OFFSET_PENALTY * offsets])
         return float(-np.sum(weights * log_p) + OFFSET_PENALTY / 2 * np.sum(offsets**2)), gradient
