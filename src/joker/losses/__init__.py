@@ -39,6 +39,20 @@ NAMES: dict[str, type[Loss]] = {
 def get(loss: str | Loss, **parameters: float) -> Loss:
     """Return the loss of that name, or the object itself.
 
+    Parameters
+    ----------
+    loss : str or Loss
+        A name of `joker.losses.NAMES`, or a loss.
+    **parameters : float
+        The parameters of the loss of that name.
+
+    Returns
+    -------
+    Loss
+        The loss.
+
+    Examples
+    --------
     >>> get("huber", delta=2.0)
     Huber(delta=2.0)
     """

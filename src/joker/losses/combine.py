@@ -22,6 +22,20 @@ class Scaled(Loss):
 
     For the primal ``c l`` the dual is ``c dual(a / c)`` on the box times ``c``. A tensor
     ``c`` (b, t) has a factor for each row and column; where it is 0 the box is the point 0.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    c : float or Tensor
+        The factor, at least 0; a tensor of shape (n, 1) or (n, t) has one for each row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Scaled, Squared
+    >>> Scaled(Squared(), c=3.0).primal(torch.tensor([2.0]))
+    tensor([6.])
     """
 
     loss: Loss
@@ -94,6 +108,13 @@ class InfimalConvolution(Loss):
     The absolute loss convolved with a tube is the epsilon-insensitive loss; the squared
     loss with a multiple of the absolute one is the Huber loss.
 
+    Parameters
+    ----------
+    parts : tuple of Loss
+        The losses, all of the residual or all of the margin.
+
+    Examples
+    --------
     >>> import torch
     >>> from joker.losses import Absolute, Huber, InfimalConvolution, Scaled, Squared
     >>> huber = InfimalConvolution((Squared(), Scaled(Absolute(), 0.7)))

@@ -68,6 +68,11 @@ def as_source(
     target, columns, categories, schema, dtype
         As for :func:`open_source`.
 
+    Returns
+    -------
+    Source
+        The source.
+
     Examples
     --------
     >>> source = as_source(np.arange(6.0).reshape(3, 2), [0, 1, 0])
