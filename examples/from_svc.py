@@ -76,7 +76,7 @@ names = [f"{name}\n{rows:,} rows" for name, rows, *_ in runs]
 right.bar(names, [seconds for _, _, seconds, _ in runs], color=["0.7", "C0", "0.7", "C0"])
 for place, (_, _, seconds, accuracy) in enumerate(runs):
     right.text(place, seconds, f"{accuracy:.3f}", ha="center", va="bottom", fontsize=9)
-right.set(ylabel="time of the fit, s")
+right.set(xlabel="model and training rows", ylabel="time of the fit, s")
 right.set_title("the number above a bar is the accuracy", fontsize=10)
 right.tick_params(axis="x", labelsize=8)
 right.margins(y=0.12)

@@ -14,7 +14,7 @@ import numpy as np
 
 from joker import KernelQuantile
 
-n = 1_500 if "--quick" in sys.argv else 20_000
+n = 800 if "--quick" in sys.argv else 20_000
 rng = np.random.default_rng(0)
 
 
