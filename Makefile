@@ -41,7 +41,7 @@ docs-links: $(DOCS_READY)  ## asks every address of the site; needs a network
 	$(BIN)/python -m sphinx -b linkcheck -q -D plot_gallery=0 docs build/links
 
 clean:
-	rm -rf docs/gallery docs/api/generated docs/sg_execution_times.rst
+	rm -rf docs/gallery docs/api/generated
 	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(READY): pyproject.toml constraints.txt

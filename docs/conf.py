@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -25,7 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
-    "sphinx.ext.mathjax",
+    "mathml",
     "numpydoc",
     "myst_parser",
     "sphinx_design",
@@ -41,6 +42,8 @@ suppress_warnings = ["config.cache"]
 # Pages in Markdown. Anchors are those of GitHub, so that the links of the pages work in both places.
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+html_math_renderer = "mathml"
 
 # The reference
 autosummary_generate = True
@@ -62,6 +65,7 @@ sphinx_gallery_conf: dict[str, Any] = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "show_signature": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
@@ -82,7 +86,7 @@ html_css_files = ["site.css"]
 html_favicon = "_static/logo.png"
 html_show_sourcelink = False
 html_copy_source = False
-html_extra_path: list[str] = []
+html_context = {"default_mode": "auto"}
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "joker", "image_light": "_static/logo.png", "image_dark": "_static/logo.png"},
     "switcher": {"json_url": "_static/switcher.json", "version_match": release},
@@ -128,7 +132,7 @@ def lead_from_the_root(app: Any, relative: Path, parent: str, content: list[str]
 
 def write_versions(app: Any) -> None:
     """Write the list of the version switcher: this version is the only one that is built."""
-    entry = {"name": f"{release} (this version)", "version": release, "url": "./", "preferred": True}
+    entry = {"name": release, "version": release, "url": "./", "preferred": True}
     folder = Path(app.outdir) / "_static"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "switcher.json").write_text(json.dumps([entry]), encoding="utf-8")
@@ -142,9 +146,18 @@ def skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, option
     return True if foreign and what == "class" else None
 
 
+def show_settings(app: Any, what: str, name: str, member: Any, options: Any, signature: Any, returned: Any) -> Any:
+    """Show the settings of an estimator, which checks unknown names before its constructor does."""
+    if what != "class" or not signature or "**settings" not in signature:
+        return None
+    parameters = list(inspect.signature(member.__init__).parameters.values())[1:]
+    return str(inspect.Signature([one.replace(annotation=one.empty) for one in parameters])), None
+
+
 def setup(app: Any) -> None:
     """Connect the functions above."""
     app.connect("source-read", lead_into_the_site)
     app.connect("include-read", lead_from_the_root)
     app.connect("builder-inited", write_versions)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-signature", show_settings)

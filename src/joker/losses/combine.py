@@ -103,10 +103,10 @@ def _times(c: Bound, bound: Bound) -> Bound:
 
 @dataclass(frozen=True)
 class InfimalConvolution(Loss):
-    """``inf over u1 + u2 + ... = u of l1(u1) + l2(u2) + ...``; its dual is the sum of the duals.
+    """The infimal convolution of losses, whose dual is the sum of their duals.
 
-    The absolute loss convolved with a tube is the epsilon-insensitive loss; the squared
-    loss with a multiple of the absolute one is the Huber loss.
+    It is ``inf over u1 + u2 + ... = u of l1(u1) + l2(u2) + ...``. The absolute loss convolved with a tube is the
+    epsilon-insensitive loss; the squared loss with a multiple of the absolute one is the Huber loss.
 
     Parameters
     ----------
