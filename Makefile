@@ -25,9 +25,10 @@ faults: $(READY)  ## the whole campaign of faults: files, kills, disk errors, ex
 demo: $(READY)  ## joker and scikit-learn on two problems: a table, and plots in demo/
 	$(BIN)/python examples/demo.py
 
-results: $(READY)  ## the results page and its plots, from the committed results files
+results: $(READY)  ## the results page, its plots and the table of the README, from the committed results files
 	$(BIN)/python benchmarks/figures.py
 	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/readme.py
 
 docs: $(DOCS_READY)  ## the site in build/site, with the gallery; a warning is an error
 	$(BIN)/python -m sphinx -b html -W --keep-going -q docs $(SITE)
