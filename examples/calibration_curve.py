@@ -5,7 +5,7 @@ Probabilities that can be trusted
 ``KernelLogistic`` predicts probabilities. Of the rows to which it gives 30 %, about 30 % should belong to the class.
 A sigmoid of the decision function of a support vector machine does not have this property.
 
-python examples/calibration_curve.py [--quick]
+``python examples/calibration_curve.py [--quick]``
 """
 
 import sys

@@ -5,7 +5,7 @@ Convergence and its certificate
 After each epoch joker knows an upper and a lower bound on the smallest possible objective. Their difference, the
 duality gap, proves how far the model can still be from the optimum, for every loss.
 
-python examples/convergence.py [--quick]
+``python examples/convergence.py [--quick]``
 """
 
 import sys

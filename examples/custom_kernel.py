@@ -12,7 +12,7 @@ as follows.
 So you write only the profile as a function of r², and a draw of τ. A mixture of many bandwidths is less sensitive to
 the choice of the bandwidth.
 
-python examples/custom_kernel.py [--quick]
+``python examples/custom_kernel.py [--quick]``
 """
 
 import sys

@@ -11,7 +11,7 @@ customer; one unit too many costs a day of storage. The loss is as follows.
 
 Its convex conjugate, which joker needs, is a²/2w(a). docs/adding-a-loss.md explains the methods.
 
-python examples/custom_loss.py [--quick]
+``python examples/custom_loss.py [--quick]``
 """
 
 import sys

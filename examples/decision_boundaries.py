@@ -5,7 +5,7 @@ Decision boundaries of six kernels
 The kernel decides which boundaries are cheap. All six models have the same loss and see the same rows: two spiral
 arms in which one label in ten is wrong.
 
-python examples/decision_boundaries.py [--quick]
+``python examples/decision_boundaries.py [--quick]``
 """
 
 import sys

@@ -8,7 +8,7 @@ The same machine with other parameter names, and then more rows.
 
     SVC(C=10, gamma=2)   is   KernelSVC(loss="hinge", lam=1 / 10, bandwidth=(2 * 2) ** -0.5, standardize=False)
 
-python examples/from_svc.py [--quick]
+``python examples/from_svc.py [--quick]``
 """
 
 import sys

@@ -5,7 +5,7 @@ A bandwidth for each input
 A kernel adds up squared differences of all inputs, so that inputs without information hide the others. ``joker.tune``
 finds a bandwidth for each input: a large one removes an input from the distance.
 
-python examples/input_bandwidths.py [--quick]
+``python examples/input_bandwidths.py [--quick]``
 """
 
 import sys

@@ -5,7 +5,7 @@ Data larger than memory
 A table on disk is converted once to a row store, and a fit reads its rows from there. The memory of the fit is
 limited to a budget that is smaller than the data.
 
-python examples/larger_than_memory.py [--quick]
+``python examples/larger_than_memory.py [--quick]``
 """
 
 import sys

@@ -5,7 +5,7 @@ Learning curve against boosting
 Which model gets more out of few rows depends on the data. Here the target is smooth and depends on the inputs
 together, which suits a kernel; boosted trees need many rows to approximate it by steps.
 
-python examples/learning_curve.py [--quick]
+``python examples/learning_curve.py [--quick]``
 """
 
 import sys

@@ -5,7 +5,7 @@ Serving with ONNX Runtime
 An exported model runs without joker and torch. Its predictions are those of joker; the time of a request depends on
 the number of training rows of an exact model, or on the number of random features.
 
-python examples/onnx_serving.py [--quick]
+``python examples/onnx_serving.py [--quick]``
 """
 
 import sys

@@ -5,7 +5,7 @@ Partial dependence
 The estimators follow the conventions of scikit-learn, so that its tools work: here, what a model predicts on average
 when one or two inputs are set to a value.
 
-python examples/partial_dependence.py [--quick]
+``python examples/partial_dependence.py [--quick]``
 """
 
 import sys

@@ -4,7 +4,7 @@ Quantile bands where the noise depends on the input
 
 One fit estimates several quantiles. They share the features and the passes over the rows, and never cross.
 
-python examples/quantile_bands.py [--quick]
+``python examples/quantile_bands.py [--quick]``
 """
 
 import sys

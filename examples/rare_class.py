@@ -4,7 +4,7 @@ A rare class and its precision–recall curve
 
 Unweighted probabilities with a lower threshold, or equal weights for both classes: which finds more of the faults?
 
-python examples/rare_class.py [--quick]
+``python examples/rare_class.py [--quick]``
 """
 
 import sys

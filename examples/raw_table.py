@@ -5,7 +5,7 @@ A table with categories, dates and missing values
 ``JokerRegressor`` takes a table as it is. It encodes the columns, searches kernels, bandwidths and λ, and predicts
 with intervals.
 
-python examples/raw_table.py [--quick]
+``python examples/raw_table.py [--quick]``
 """
 
 import sys

@@ -4,7 +4,7 @@ Robust regression against outliers
 
 A few outliers distort a fit with the squared loss, and hardly change one with the Huber loss.
 
-python examples/robust_regression.py [--quick]
+``python examples/robust_regression.py [--quick]``
 """
 
 import sys

@@ -4,7 +4,7 @@ Saving a model to one file
 
 A file contains no code. A loaded model has the same predictions, bit for bit, and a damaged file is found.
 
-python examples/save_and_load.py [--quick]     writes model.joker
+``python examples/save_and_load.py [--quick]`` writes model.joker
 """
 
 import sys
