@@ -36,10 +36,10 @@ docs: $(DOCS_READY)  ## the site in build/site, with the gallery; a warning is a
 docs-check: $(DOCS_READY)  ## runs the code of every page, docstring and example, and the server of the page on serving
 	$(BIN)/pytest -n $(WORKERS) src
 	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow" tests/test_docs.py tests/test_reference_pages.py tests/test_examples.py tests/test_serving_page.py
-	$(BIN)/python -m sphinx -b doctest -q -D plot_gallery=0 docs build/doctest
+	JOKER_GALLERY=0 $(BIN)/python -m sphinx -b doctest -q docs build/doctest
 
 docs-links: $(DOCS_READY)  ## asks every address of the site; needs a network
-	$(BIN)/python -m sphinx -b linkcheck -q -D plot_gallery=0 docs build/links
+	JOKER_GALLERY=0 $(BIN)/python -m sphinx -b linkcheck -q docs build/links
 
 clean:
 	rm -rf docs/gallery docs/api/generated

@@ -15,6 +15,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))  # the extension below
 os.environ.setdefault("MPLBACKEND", "agg")
+GALLERY = (
+    os.environ.get("JOKER_GALLERY") != "0"
+)  # without it, a build runs no example and overwrites none of their pages
 
 project = "joker"
 release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -31,9 +34,9 @@ extensions = [
     "myst_parser",
     "sphinx_design",
     "sphinx_copybutton",
-    "sphinx_gallery.gen_gallery",
+    *(["sphinx_gallery.gen_gallery"] if GALLERY else []),
 ]
-exclude_patterns = ["gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "templates"]
+exclude_patterns = ["templates", *(["gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"] if GALLERY else ["gallery/**"])]
 templates_path = ["templates"]
 nitpicky = False
 default_role = "py:obj"

@@ -71,6 +71,7 @@ class Schema:
 
     Examples
     --------
+    >>> from joker.data import Column, Schema
     >>> schema = Schema((Column("age"), Column("colour", ("blue", "red"))), target="price")
     >>> schema.names
     ('age', 'colour=blue', 'colour=red')

@@ -52,6 +52,7 @@ def get(kernel: str | Kernel, bandwidth: float | None = None) -> Kernel:
 
     Examples
     --------
+    >>> from joker.kernels import get
     >>> get("gaussian", bandwidth=2.0)
     Gaussian(bandwidth=2.0)
     """

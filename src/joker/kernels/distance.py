@@ -52,7 +52,7 @@ def squared_distance(
     >>> import torch
     >>> from joker.kernels import squared_distance
     >>> squared_distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
-    tensor([[25.]])
+    tensor([[25.0000]])
     """
     centre = z.mean(dim=0, dtype=dtype)
     x = (x - centre).div_(scale)

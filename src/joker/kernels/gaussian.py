@@ -24,6 +24,8 @@ class Gaussian(Radial):
 
     Examples
     --------
+    >>> import torch
+    >>> from joker.kernels import Gaussian
     >>> Gaussian(bandwidth=2.0)(torch.zeros(1, 1), torch.tensor([[0.0], [2.0]]))
     tensor([[1.0000, 0.6065]])
     """

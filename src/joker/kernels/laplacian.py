@@ -27,6 +27,8 @@ class Laplacian(Stationary):
 
     Examples
     --------
+    >>> import torch
+    >>> from joker.kernels import Laplacian
     >>> Laplacian(bandwidth=2.0)(torch.zeros(1, 2), torch.ones(1, 2))
     tensor([[0.3679]])
     """

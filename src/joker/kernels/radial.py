@@ -27,7 +27,9 @@ class Radial(Stationary):
     --------
     A user-defined kernel, the rational quadratic of order ½, for which τ² has a gamma distribution:
 
+    >>> import torch
     >>> from dataclasses import dataclass
+    >>> from joker.kernels import Radial
     >>> @dataclass(frozen=True)
     ... class Quadratic(Radial):
     ...     def profile(self, r2):

@@ -53,6 +53,7 @@ def get(loss: str | Loss, **parameters: float) -> Loss:
 
     Examples
     --------
+    >>> from joker.losses import get
     >>> get("huber", delta=2.0)
     Huber(delta=2.0)
     """
