@@ -61,7 +61,8 @@ ours = timed(KernelSVC(lam=lam, bandwidth=bandwidth, n_features=1_000, random_st
 print(f"  gap {ours.gap_:.1e}: no model has an objective that is lower by a larger share")
 
 # %%
-# On few rows the decision functions agree, up to the intercept. On many rows random features save time.
+# On few rows the decision functions agree, up to the intercept. The time of SVC grows with the square of the number of
+# rows, that of random features in proportion to it.
 
 plt.style.use("seaborn-v0_8-colorblind")
 exact = KernelSVC(loss="hinge", lam=lam, bandwidth=bandwidth, n_features=None, tol=1e-4).fit(X[:few], y[:few])

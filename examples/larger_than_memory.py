@@ -57,7 +57,8 @@ ax.bar(places + 0.2, plans, width=0.4, color="C0", label="planned by the fit")
 ax.axhline(size, color="C2", linestyle="--", label="rows on disk")
 labels = [f"{budget} MB\n{t:.1f} s, R² {score:.3f}" for budget, t, score in zip(budgets, times, scores, strict=True)]
 ax.set_xticks(places, labels)
-ax.set(ylabel="memory, MB", xlabel="budget, time of the fit, and score", yscale="log")
+ax.set(ylabel="memory, MB", xlabel="budget, time of the fit, and score")
+ax.set_ylim(0, 1.35 * max(budgets))
 ax.legend()
 plt.show()
 del rows
