@@ -22,6 +22,7 @@ pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 
 TOLERANCE = 1e-5  # of the largest value of an output
 ROWS, INPUTS, FEATURES = 48, 3, 32
+FLOAT32 = ("squared", "hinge", "logistic")  # losses whose models are also computed in float32
 KINDS = [(name, kind) for name, kernel in KERNELS.items() for kind in (None, *kernel.feature_kinds)]
 
 
@@ -77,7 +78,7 @@ def test_predictions_agree_for_every_loss(kernel: str, kind: str | None, tmp_pat
     for loss in losses.NAMES:
         model = fitted(loss, kernel, kind, max_epochs=2)
         wanted = expected(model, x)
-        for dtype in ("auto", "float32"):
+        for dtype in ("auto", "float32") if loss in FLOAT32 else ("auto",):
             found = difference(outputs(model, tmp_path / "model.onnx", x, dtype=dtype), wanted)
             assert found < TOLERANCE, f"{loss}, {dtype}: {found:.1e}"
 
