@@ -3,9 +3,11 @@ WORKERS ?= 2
 MINUTES ?= 10
 BIN := .venv/bin
 READY := .venv/.ready
+SITE := build/site
+DOCS_READY := .venv/.docs-ready
 
 .DEFAULT_GOAL := test
-.PHONY: test lint slow faults soak demo results clean
+.PHONY: test lint slow faults soak demo results docs docs-check docs-links clean
 
 test: lint  ## style, types and all fast tests: every change must pass
 	$(BIN)/pytest -n $(WORKERS)
@@ -27,14 +29,31 @@ soak: $(READY)  ## random small problems for MINUTES, in one process: memory, fi
 demo: $(READY)  ## joker and scikit-learn on two problems: a table, and plots in demo/
 	$(BIN)/python examples/demo.py
 
-results: $(READY)  ## the results page and its plots, from the committed results files
+results: $(READY)  ## the results page, its plots and the table of the README, from the committed results files
 	$(BIN)/python benchmarks/figures.py
 	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/readme.py
+
+docs: $(DOCS_READY)  ## the site in build/site, with the gallery; a warning is an error
+	$(BIN)/python -m sphinx -b html -W --keep-going -q docs $(SITE)
+
+docs-check: $(DOCS_READY)  ## runs the code of every page, docstring and example, and the server of the page on serving
+	$(BIN)/pytest -n $(WORKERS) src
+	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow" tests/test_docs.py tests/test_reference_pages.py tests/test_examples.py tests/test_serving_page.py
+	JOKER_GALLERY=0 $(BIN)/python -m sphinx -b doctest -q docs build/doctest
+
+docs-links: $(DOCS_READY)  ## asks every address of the site; needs a network
+	JOKER_GALLERY=0 $(BIN)/python -m sphinx -b linkcheck -q docs build/links
 
 clean:
+	rm -rf docs/gallery docs/api/generated
 	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(DOCS_READY): $(READY)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,docs]'
 	touch $@

@@ -1,18 +1,24 @@
-"""A kernel of your own, with random features.
+"""
+A kernel of your own, with random features
+==========================================
 
 The rational quadratic kernel is a mixture of Gaussian kernels with many bandwidths. With k degrees of freedom it is
+as follows.
+
+.. code-block:: text
 
     k(x, z) = (1 + r²/k)^(−k/2) = E exp(−τ² r²/2)    with r = ‖x − z‖/σ and τ² = χ²ₖ / k
 
-so you write only the profile as a function of r², and a draw of τ. A mixture of many bandwidths is less sensitive to
+So you write only the profile as a function of r², and a draw of τ. A mixture of many bandwidths is less sensitive to
 the choice of the bandwidth.
 
-python examples/custom_kernel.py [--quick]
+``python examples/custom_kernel.py [--quick]``
 """
 
 import sys
 from dataclasses import dataclass
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
@@ -58,8 +64,30 @@ def error(kernel, bandwidth):
 X, y = sample(n)
 X_test, y_test = sample(5_000)
 bandwidths = [0.1, 0.2, 0.4, 0.8]
+errors_of = {}
 print(f"RMSE (the noise is 0.1) with bandwidth{''.join(f'{sigma:8}' for sigma in bandwidths)}   worst / best")
 for one in (kernels.Gaussian(), kernel):
-    errors = [error(one, sigma) for sigma in bandwidths]
+    errors = errors_of[type(one).__name__] = [error(one, sigma) for sigma in bandwidths]
     spread = max(errors) / min(errors)
     print(f"  {type(one).__name__:35} {''.join(f'{e:8.3f}' for e in errors)}   {spread:12.1f}")
+
+# %%
+# The profiles of both kernels, and the errors of both models. A heavy tail connects rows that are far apart.
+
+plt.style.use("seaborn-v0_8-colorblind")
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+r = torch.linspace(0, 5, 200, dtype=torch.float64)
+for one, style in ((kernels.Gaussian(), "C2--"), (kernel, "C0-")):
+    name = type(one).__name__
+    left.plot(r, one.profile(r.square()), style, label=name)
+    right.loglog(bandwidths, errors_of[name], f"{style[:2]}o{style[2:]}", label=name)
+left.set(xlabel="distance / bandwidth", ylabel="kernel", ylim=(0, 1.02), xlim=(0, 5))
+left.legend()
+right.axhline(0.1, color="0.5", linestyle=":", label="noise")
+right.set(xlabel="bandwidth", ylabel="error on new rows (RMSE)")
+right.set_xticks(bandwidths, [str(sigma) for sigma in bandwidths])
+right.set_xticks([], minor=True)
+right.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
+right.set_yticks([], minor=True)
+right.legend()
+plt.show()

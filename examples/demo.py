@@ -2,8 +2,8 @@
 
     make demo                             # a table, and two plots in demo/
     python examples/demo.py --quick       # the same in seconds, on few rows
-    python examples/demo.py --results     # also writes benchmarks/results/demo.json and the table of the README
-    python examples/demo.py --readme      # writes the table of the README from benchmarks/results/demo.json
+    python examples/demo.py --results     # also writes benchmarks/results/demo.json and the table of a page
+    python examples/demo.py --page        # writes the table of docs/first-steps.md from benchmarks/results/demo.json
 
 Memory or time of scikit-learn's kernel models grows with the square of the number of rows, so they get a part of the
 rows. Each model is fitted in its own process: seconds are those of ``fit``, and memory is the growth of the peak
@@ -263,12 +263,12 @@ def write_results(records: list[dict[str, Any]]) -> None:
     print(f"results: {RESULTS.relative_to(ROOT)}")
 
 
-def readme(text: str, results: dict[str, Any]) -> str:
-    """Return the text of the README with the table of these results between its marks."""
+def page(text: str, results: dict[str, Any]) -> str:
+    """Return the text of the page with the table of these results between its marks."""
     machine = results["machine"]
     note = (
         f"On {machine['cores']} cores ({machine['cpu']}), torch {machine['torch']}, threads: {machine['threads']}, "
-        f"{machine['date']}: [results file](benchmarks/results/demo.json)."
+        f"{machine['date']}: [results file](../benchmarks/results/demo.json)."
     )
     start, end = MARKS
     head, _, rest = text.partition(start)
@@ -276,11 +276,11 @@ def readme(text: str, results: dict[str, Any]) -> str:
     return f"{head}{start}\n{table(results['models'])}\n\n{note}\n{end}{tail}"
 
 
-def write_readme() -> None:
-    path = ROOT / "README.md"
+def write_page() -> None:
+    path = ROOT / "docs" / "first-steps.md"
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    path.write_text(readme(path.read_text(encoding="utf-8"), results), encoding="utf-8")
-    print("table: README.md")
+    path.write_text(page(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+    print("table: docs/first-steps.md")
 
 
 def run(quick: bool, folder: Path) -> list[dict[str, Any]]:
@@ -303,17 +303,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few rows")
     parser.add_argument("--out", type=Path, default=Path("demo"), help="the folder of the plots")
-    parser.add_argument("--results", action="store_true", help="write the results and the table of the README")
-    parser.add_argument("--readme", action="store_true", help="only write the table of the README")
+    parser.add_argument("--results", action="store_true", help="write the results and the table of the page")
+    parser.add_argument("--page", action="store_true", help="only write the table of the page")
     given = parser.parse_args()
     if given.quick and given.results:
         parser.error("--results must be those of a full run; got --quick. Leave out --quick.")
-    if not given.readme:
+    if not given.page:
         records = run(given.quick, given.out)
     if given.results:
         write_results(records)
-    if given.results or given.readme:
-        write_readme()
+    if given.results or given.page:
+        write_page()
 
 
 if __name__ == "__main__":

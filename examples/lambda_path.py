@@ -1,12 +1,17 @@
-"""A path of λ: fifteen models in one fit, and the one with the best score on held-out rows.
+"""
+A path of λ in one fit
+======================
 
-python examples/lambda_path.py [--quick]     writes lambda_path.png where matplotlib is installed
+Fifteen values of λ are fifteen columns of one fit: they share the features and the passes over the rows. The one with
+the best score on held-out rows is chosen, and all models are kept.
+
+``python examples/lambda_path.py [--quick]``
 """
 
 import sys
 import time
-from importlib.util import find_spec
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from joker import KernelRidge, PathDisplay
@@ -38,6 +43,9 @@ for lam, score, one in zip(model.path_.lam, model.path_.scores, model.path_.mode
     print(f"{lam:7.3g}   {score:14.5f}   {one.score(X_test, y_test):14.4f}{chosen}")
 print(f"one λ took {alone:.1f} s, all {len(model.path_.lam)} took {together:.1f} s")
 
-if find_spec("matplotlib"):
-    PathDisplay.from_estimator(model).figure_.savefig("lambda_path.png", dpi=150)
-    print("plot: lambda_path.png")
+# %%
+# The ring marks the λ that was chosen. The score is minus the mean loss.
+
+plt.style.use("seaborn-v0_8-colorblind")
+PathDisplay.from_estimator(model)
+plt.show()

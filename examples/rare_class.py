@@ -1,12 +1,25 @@
-"""A rare class: unweighted probabilities, or equal weights for both classes.
+"""
+A rare class and its precision–recall curve
+===========================================
 
-python examples/rare_class.py [--quick]
+Unweighted probabilities with a lower threshold, or equal weights for both classes: which finds more of the faults?
+
+``python examples/rare_class.py [--quick]``
 """
 
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.metrics import balanced_accuracy_score, log_loss, precision_score, recall_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    log_loss,
+    precision_recall_curve,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
 from joker import KernelLogistic
 
@@ -41,3 +54,22 @@ for name, model in [("plain", plain), ("balanced", balanced)]:
 # The plain model ranks rows as well, and its probabilities are those of the data: choose a lower threshold instead.
 alarm = plain.predict_proba(X_test)[:, 1] > y.mean()
 print(f"plain, alarm above {y.mean():.1%}: finds {recall_score(y_test, alarm):.1%} of the faults")
+
+# %%
+# Both models rank the rows alike. Weights only move the threshold of one half along the curve, and the probabilities
+# are no longer those of the data.
+
+plt.style.use("seaborn-v0_8-colorblind")
+figure, ax = plt.subplots(figsize=(6.5, 4.5), layout="constrained")
+for name, model, style in (("plain", plain, "C0-"), ("balanced", balanced, "C2--")):
+    chance = model.predict_proba(X_test)[:, 1]
+    precision, recall, _ = precision_recall_curve(y_test, chance)
+    average = average_precision_score(y_test, chance)
+    ax.plot(100 * recall, 100 * precision, style, label=f"{name}, average precision {average:.2f}")
+    found = model.predict(X_test)
+    point = 100 * recall_score(y_test, found), 100 * precision_score(y_test, found, zero_division=0)
+    ax.plot(*point, "o" if name == "plain" else "s", color=style[:2], markersize=9, label=f"{name}, threshold ½")
+ax.axhline(100 * y_test.mean(), color="0.5", linestyle=":", label="alarms at random")
+ax.set(xlabel="faults found (recall), %", ylabel="alarms that are right (precision), %", xlim=(0, 102), ylim=(0, 105))
+ax.legend(fontsize=9)
+plt.show()

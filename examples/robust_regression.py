@@ -1,11 +1,15 @@
-"""Robust regression: a few outliers distort a fit with the squared loss, and hardly change one with the Huber loss.
+"""
+Robust regression against outliers
+==================================
 
-python examples/robust_regression.py [--quick]     writes robust_regression.png where matplotlib is installed
+A few outliers distort a fit with the squared loss, and hardly change one with the Huber loss.
+
+``python examples/robust_regression.py [--quick]``
 """
 
 import sys
-from importlib.util import find_spec
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from joker import KernelHuber, KernelRidge
@@ -34,18 +38,17 @@ for name, model in models.items():
     error = model.fit(X, y).predict(X_test) - truth(X_test)
     print(f"  {name:8} off the true surface by {np.sqrt(np.mean(error**2)):.3f}   (gap {model.gap_:.1e})")
 
-if find_spec("matplotlib"):
-    from matplotlib.figure import Figure
+# %%
+# A slice through both models. The outliers lie above the picture.
 
-    line = np.column_stack([np.linspace(-3, 3, 300), np.zeros(300)])
-    near = np.abs(X[:, 1]) < 0.1
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    ax = figure.subplots()
-    ax.plot(X[near, 0], y[near], ".", color="0.7", markersize=3)
-    ax.plot(line[:, 0], truth(line), "k--", label="truth")
-    for name, model in models.items():
-        ax.plot(line[:, 0], model.predict(line), label=name)
-    ax.set(ylim=(-2, 4), xlabel="x₁, where x₂ is 0")
-    ax.legend()
-    figure.savefig("robust_regression.png", dpi=150)
-    print("plot: robust_regression.png")
+plt.style.use("seaborn-v0_8-colorblind")
+line = np.column_stack([np.linspace(-3, 3, 300), np.zeros(300)])
+near = np.abs(X[:, 1]) < 0.1
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+ax.plot(X[near, 0], y[near], ".", color="0.75", markersize=4, label="rows with |x₂| < 0.1")
+ax.plot(line[:, 0], truth(line), "k--", label="truth")
+for name, style in (("squared", "C2-."), ("huber", "C0-")):
+    ax.plot(line[:, 0], models[name].predict(line), style, label=f"{name} loss")
+ax.set(ylim=(-2, 4.6), xlim=(-3, 3), xlabel="first input x₁ (second input x₂ = 0)", ylabel="y")
+ax.legend(loc="upper center", ncols=4, fontsize=9)
+plt.show()

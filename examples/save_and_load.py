@@ -1,17 +1,22 @@
-"""Save a model to one file that contains no code, and read it back: the same predictions, bit for bit.
+"""
+Saving a model to one file
+==========================
 
-python examples/save_and_load.py [--quick]     writes model.joker
+A file contains no code. A loaded model has the same predictions, bit for bit, and a damaged file is found.
+
+``python examples/save_and_load.py [--quick]`` writes model.joker
 """
 
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_friedman1
 
 import joker
 
-n = 1_000 if "--quick" in sys.argv else 20_000
+n = 1_000 if "--quick" in sys.argv else 2_000
 X, y = make_friedman1(n, n_features=10, noise=0.5, random_state=0)
 X_test, y_test = make_friedman1(n, n_features=10, noise=0.5, random_state=1)
 
@@ -38,3 +43,24 @@ try:
 except joker.errors.InvalidFile as error:
     print(f"damaged: {error}")
 Path("damaged.joker").unlink()
+
+# %%
+# The size of a file. A model with random features stores their seed, unless it is asked for the numbers; an exact
+# model stores its training rows.
+
+sizes = {"features, as a seed": path.stat().st_size}
+model.save("size.joker", store_features=True)
+sizes["features, as numbers"] = Path("size.joker").stat().st_size
+few = min(n, 4_000)
+joker.KernelRidge(lam=0.01, bandwidth=1.5).fit(X[:few], y[:few]).save("size.joker")
+sizes[f"exact, {few:,} rows"] = Path("size.joker").stat().st_size
+Path("size.joker").unlink()
+
+plt.style.use("seaborn-v0_8-colorblind")
+figure, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
+bars = ax.barh(list(sizes), [size / 1e3 for size in sizes.values()], color="C0")
+ax.bar_label(bars, fmt="%.0f kB", padding=4)
+ax.set(xlabel="size of the file, kB")
+ax.margins(x=0.15)
+ax.invert_yaxis()
+plt.show()

@@ -26,7 +26,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 LAYERS = (
     {"joker", "__main__"},
     {"cli"},
-    {"paper", "ray"},
+    {"paper", "export", "ray"},
     {"tables"},
     {"tuning"},
     {"estimators"},
@@ -58,6 +58,7 @@ OWNERS: dict[str, str | tuple[str, ...]] = {
     "typer": "cli",
     "rich": ("cli", "callbacks.progress"),
     "safetensors": "models",
+    "onnx": "export",
 }
 # Built-in errors that Python's own protocols ask for; everything else has a name in joker.errors.
 RAISED_BUILTINS = {"AttributeError", "IndexError", "KeyError", "NotImplementedError", "StopIteration", "TypeError"}
@@ -71,6 +72,7 @@ NEVER_IMPORTED = (
     "cvxpy",
     "h5py",
     "matplotlib",
+    "onnx",
     "pandas",
     "polars",
     "pyarrow",

@@ -21,9 +21,18 @@ from joker.runtime import version
 
 PAGES = [
     "README.md",
+    "docs/coming-from-falkon.md",
+    "docs/coming-from-svc.md",
+    "docs/coming-from-thundersvm.md",
+    "docs/coming-from-xgboost.md",
     "docs/data.md",
     "docs/estimators.md",
     "docs/files.md",
+    "docs/first-steps.md",
+    "docs/index.md",
+    "docs/kernels.md",
+    "docs/losses.md",
+    "docs/mathematics.md",
     "docs/memory.md",
     "docs/paper.md",
     "docs/solver.md",
@@ -126,11 +135,11 @@ def demo() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="demo")
 
 
-def test_the_table_of_the_readme_is_that_of_the_results() -> None:
-    names, text = demo(), (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_table_of_the_demo_is_that_of_the_results() -> None:
+    names, text = demo(), (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
     results = json.loads(names["RESULTS"].read_text(encoding="utf-8"))
     assert text.count(names["MARKS"][0]) == text.count(names["MARKS"][1]) == 1
-    assert names["readme"](text, results) == text, "Run python examples/demo.py --readme."
+    assert names["page"](text, results) == text, "Run python examples/demo.py --page."
     assert "--quick" not in results["machine"]["command"]
     assert not {"host", "hostname", "node", "user"} & results["machine"].keys()
 
@@ -156,3 +165,42 @@ def test_the_demo_prints_a_table_and_draws(tmp_path: Path) -> None:
     assert done.stderr.count("The relative duality gap reached") == 2  # the progress lines of both problems
     if find_spec("matplotlib"):
         assert {file.name for file in (tmp_path / "demo").iterdir()} == {"convergence.png", "decision.png"}
+
+
+def test_the_table_of_the_readme_is_that_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    names = runpy.run_path(str(ROOT / "benchmarks" / "readme.py"), run_name="readme")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    results = json.loads(names["RESULTS"].read_text(encoding="utf-8"))
+    assert text.count(names["MARKS"][0]) == text.count(names["MARKS"][1]) == 1
+    assert names["readme"](text, results) == text, "Run python benchmarks/readme.py."
+
+
+def test_every_page_is_in_the_contents_of_the_site_and_its_code_is_run() -> None:
+    folder = ROOT / "docs"
+    listed = set()
+    for page in folder.glob("*.md"):
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            listed |= {line for line in block.splitlines() if line and not line.startswith(":")}
+    pages = {page.stem for page in folder.glob("*.md")} - {"index"}
+    assert pages == listed - {"gallery/index", "api/index"}
+    with_code = {page.name for page in folder.glob("*.md") if BLOCK.search(page.read_text(encoding="utf-8"))}
+    # These pages have tests of their own.
+    elsewhere = {"adding-a-loss.md", "serving.md"}
+    assert with_code == {Path(page).name for page in PAGES if page != "README.md"} | elsewhere
+
+
+def test_the_decision_diagram_states_the_limit_of_the_code() -> None:
+    from joker.estimators import resolve
+
+    diagram = (ROOT / "docs" / "_static" / "choosing.svg").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    assert f">up to {resolve.EXACT_ROWS:,}<" in diagram
+    assert f"Up to {resolve.EXACT_ROWS:,} rows" in page
+    assert f"{resolve.FEATURES:,} random features" in page
+    assert all(
+        f">{name}<" in diagram for name in joker.__all__ if name.startswith(("Joker", "Kernel")) and name not in UNDRAWN
+    )
+
+
+UNDRAWN = {"KernelClassifier", "KernelLp"}  # for a loss by name, and a rare loss

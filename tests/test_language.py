@@ -32,7 +32,7 @@ class Rule:
 
 
 RULES = (
-    Rule("cards?", "It runs on a card.", "GPU"),
+    Rule("(?<!model.)(?<!grid-item-)cards?", "It runs on a card.", "GPU"),
     Rule("(?:on|of|in|to) the host(?! memory)", "Rows stay on the host.", "host memory, or CPU"),
     Rule("looks? at the gap", "It looks at the gap.", "evaluate the gap"),
     Rule("(?:a|each|every|first|last|next|one|no|per) look", "A look takes a pass over the rows.", "evaluation"),

@@ -10,6 +10,7 @@ from joker.runtime import VERSION as __version__
 from joker.solvers import Reason, Report, Settings
 
 if TYPE_CHECKING:
+    from joker import export
     from joker.estimators import (
         ConvergenceDisplay,
         KernelClassifier,
@@ -51,6 +52,7 @@ __all__ = [
     "callbacks",
     "distributed",
     "errors",
+    "export",
     "features",
     "kernels",
     "load",
@@ -72,6 +74,8 @@ _OWNERS = {
 
 def __getattr__(name: str) -> Any:
     """Import the estimators when one is first asked for: scikit-learn doubles the time that ``import joker`` takes."""
+    if name == "export":
+        return import_module("joker.export")
     if name in __all__:
         return getattr(import_module(_OWNERS.get(name, "joker.estimators")), name)
     raise AttributeError(f"module 'joker' has no attribute {name!r}")

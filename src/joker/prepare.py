@@ -39,7 +39,26 @@ DEFAULTS = Settings()
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """A problem that is ready to run; ``descent`` may be saved, loaded and continued."""
+    """A problem that is ready to run; ``descent`` may be saved, loaded and continued.
+
+    Parameters
+    ----------
+    descent : Descent
+        The solver with its state.
+    kernel : Kernel
+        The kernel, with its bandwidth.
+    features : FeatureMap or None
+        The random features; None for the kernel itself.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import joker
+    >>> x = torch.linspace(0, 6, 100)[:, None]
+    >>> training = joker.prepare(x, x.sin(), lam=0.1, bandwidth=1.0)
+    >>> training.kernel
+    Gaussian(bandwidth=1.0)
+    """
 
     descent: Descent
     kernel: kernels.Kernel
@@ -107,6 +126,20 @@ def prepare(
         The steps change, the solution does not.
     settings : Settings
         The settings of the descent.
+
+    Returns
+    -------
+    Training
+        The training; its method ``run`` returns the fitted machine and a report.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import joker
+    >>> x = torch.linspace(0, 6, 100)[:, None]
+    >>> machine, report = joker.prepare(x, x.sin(), loss="huber", lam=0.1).run()
+    >>> bool((machine.predict(x) - x.sin()).abs().max() < 0.2)
+    True
     """
     if not isinstance(settings, Settings):
         raise InvalidParameter(

@@ -65,6 +65,18 @@ class Callback:
 def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
     """Run a fit with callbacks and return its result.
 
+    Parameters
+    ----------
+    run : Run
+        The fit.
+    callbacks : sequence of Callback
+        The callbacks, in the order in which they are called.
+
+    Returns
+    -------
+    Result
+        The machine, its records, and why the fit ended.
+
     Examples
     --------
     >>> import torch

@@ -45,6 +45,20 @@ class Checkpoint(Callback):
         The number of epochs between two saves.
     resume : bool
         Whether to continue from the file if it exists. False starts from the beginning and replaces it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from joker import KernelRidge
+    >>> from joker.callbacks import Checkpoint
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "fit.checkpoint"
+    ...     _ = KernelRidge(n_features=20, callbacks=[Checkpoint(path)], random_state=0).fit(X, np.sin(X[:, 0]))
+    ...     path.exists()
+    True
     """
 
     copies = 1

@@ -27,6 +27,20 @@ class JsonLog(Callback):
     ----------
     path : path
         The file. Lines are appended if it exists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from joker import KernelRidge
+    >>> from joker.callbacks import JsonLog
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "fit.jsonl"
+    ...     _ = KernelRidge(n_features=20, callbacks=[JsonLog(path)], random_state=0).fit(X, np.sin(X[:, 0]))
+    ...     '"event": "end"' in path.read_text()
+    True
     """
 
     first_process_only = True

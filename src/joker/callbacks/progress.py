@@ -31,6 +31,19 @@ class Progress(Callback):
     ----------
     console : rich.console.Console, optional
         Where to write; standard error by default.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from rich.console import Console
+    >>> from joker import KernelRidge
+    >>> from joker.callbacks import Progress
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> lines = Console(file=io.StringIO())
+    >>> _ = KernelRidge(n_features=20, callbacks=[Progress(lines)], random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> "gap" in lines.file.getvalue()
+    True
     """
 
     first_process_only = True

@@ -20,7 +20,29 @@ ScoreFunction = Callable[[Machine], Sequence[float]]  # one score for each λ; h
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The result of a fit."""
+    """The result of a fit.
+
+    Parameters
+    ----------
+    machine : Machine
+        The fitted machine.
+    record : Record
+        The record of the point that is returned.
+    records : tuple of Record
+        A record for each evaluation of the gap.
+    reason : str
+        Why the fit ended.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker import prepare
+    >>> from joker.callbacks import Run, descend
+    >>> x = torch.linspace(0, 6, 100)[:, None]
+    >>> result = descend(Run(prepare(x, x.sin())))
+    >>> len(result.records) >= 1
+    True
+    """
 
     machine: Machine
     record: Record  # of the epoch of the machine
@@ -48,6 +70,17 @@ class Run:
         Why the fit ended; None while it runs.
     failed : bool
         Whether an error or an interrupt has ended it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker import prepare
+    >>> from joker.callbacks import Run, descend
+    >>> x = torch.linspace(0, 6, 100)[:, None]
+    >>> run = Run(prepare(x, x.sin()), title="sine")
+    >>> result = descend(run)
+    >>> run.reason == result.reason
+    True
     """
 
     def __init__(

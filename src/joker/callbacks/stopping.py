@@ -22,6 +22,16 @@ class EarlyStopping(Callback):
         The number of epochs without a higher score after which the fit stops.
     min_delta : float
         The amount by which a score must exceed the best one so far to count as higher.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelRidge
+    >>> from joker.callbacks import EarlyStopping
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> model = KernelRidge(n_features=20, callbacks=[EarlyStopping()], random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> "validation_score" in model.history_[-1]
+    True
     """
 
     needs_score = True
@@ -64,6 +74,16 @@ class TimeLimit(Callback):
     ----------
     seconds : float
         The time that the fit may take. A fit that is continued has the full time again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker import KernelRidge
+    >>> from joker.callbacks import TimeLimit
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> model = KernelRidge(n_features=20, callbacks=[TimeLimit(60)], random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model.history_[-1]["seconds"] < 60
+    True
     """
 
     seconds: float

@@ -12,6 +12,7 @@ from joker.cli.command import Command
 from joker.cli.convert import CONVERT
 from joker.cli.errors import INTERRUPTED, TERMINATED, TRACEBACK
 from joker.cli.evaluate import EVALUATE
+from joker.cli.export import EXPORT
 from joker.cli.fit import FIT
 from joker.cli.info import INFO
 from joker.cli.paper import PAPER
@@ -20,7 +21,7 @@ from joker.cli.processes import run_together, started_together
 from joker.cli.tune import TUNE
 from joker.runtime import VERSION
 
-COMMANDS: tuple[Command, ...] = (FIT, PREDICT, EVALUATE, TUNE, CONVERT, INFO, PAPER)
+COMMANDS: tuple[Command, ...] = (FIT, PREDICT, EVALUATE, TUNE, CONVERT, EXPORT, INFO, PAPER)
 EPILOG = (
     "Each command shows its options and an example with --help. Exit status: 0 success, 1 an error in the data or a "
     f"file, 2 wrong usage, {INTERRUPTED} interrupted, {TERMINATED} terminated. Set the environment variable "

@@ -12,7 +12,27 @@ from joker.errors import InvalidData
 
 
 def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows, detached from any gradient; it must be a finite matrix in float32 or float64."""
+    """Return ``x`` as Rows, detached from any gradient; it must be a finite matrix in float32 or float64.
+
+    Parameters
+    ----------
+    x : Tensor or Rows
+        The rows.
+    what : str
+        The name of the rows in messages.
+
+    Returns
+    -------
+    Rows
+        The rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows
+    >>> as_rows(torch.zeros(3, 2)).shape
+    (3, 2)
+    """
     if not isinstance(x, Rows):
         return _wrap(x, what)
     x.check(what)
@@ -20,7 +40,27 @@ def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
 
 
 def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
-    """Return ``x`` as Rows; it must also have at least one row and one input."""
+    """Return ``x`` as Rows; it must also have at least one row and one input.
+
+    Parameters
+    ----------
+    x : Tensor or Rows
+        The rows.
+    what : str
+        The name of the rows in messages.
+
+    Returns
+    -------
+    Rows
+        The rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import check_rows
+    >>> check_rows(torch.zeros(3, 2)).shape
+    (3, 2)
+    """
     rows = as_rows(x, what)
     if 0 in rows.shape:
         raise InvalidData(f"{what} must have at least one row and one input; got shape {rows.shape}. Add data.")

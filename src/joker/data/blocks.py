@@ -30,6 +30,25 @@ class Blocks:
 
     If the rows are already ``shuffled``, a block is a run of consecutive rows, or two runs of half its size that are
     paired anew for each epoch. No array of length n is then stored.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    size : int
+        The largest number of rows in a block.
+    seed : int
+        The seed of the blocks.
+    order : str
+        A name of `ORDERS`.
+    shuffled : bool
+        Whether the rows are stored in random order.
+
+    Examples
+    --------
+    >>> from joker.data import Blocks
+    >>> Blocks(n=10, size=4).count
+    3
     """
 
     n: int

@@ -16,6 +16,23 @@ def distinct(x: Rows) -> Tensor:  # (k,)
 
     Rows are compared by a hash of 64 bits. Two different rows with the same hash are taken to be equal; the probability
     is negligible for statistics over many rows.
+
+    Parameters
+    ----------
+    x : Rows
+        The rows.
+
+    Returns
+    -------
+    Tensor
+        The numbers of the rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows, distinct
+    >>> len(distinct(as_rows(torch.tensor([[1.0], [2.0], [1.0]]))))
+    2
     """
     if len(x) == 0:
         return torch.zeros(0, dtype=torch.int64, device=x.device)

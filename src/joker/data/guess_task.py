@@ -64,6 +64,12 @@ class TaskGuess:
         What was found in the targets.
     clear : bool
         Whether no other reading is likely.
+
+    Examples
+    --------
+    >>> from joker.data import guess_task
+    >>> guess_task(["yes", "no", "yes"]).task
+    'classification'
     """
 
     task: str
@@ -89,6 +95,22 @@ def guess_task(y: Any) -> TaskGuess:  # (n,) or (n, t)
     Whole numbers are classes if they have at most FEW_VALUES distinct values, each in MIN_ROWS_OF_VALUE rows on
     average. Integers that number classes from 0 or 1 without a gap may have MAX_CODES distinct values, with
     MIN_ROWS_OF_CODE rows each.
+
+    Parameters
+    ----------
+    y : array
+        The targets.
+
+    Returns
+    -------
+    TaskGuess
+        The task, and the reason.
+
+    Examples
+    --------
+    >>> from joker.data import guess_task
+    >>> guess_task(["yes", "no", "yes"]).task
+    'classification'
     """
     y = _plain(np.asarray(y))
     columns = y.reshape(len(y), -1)

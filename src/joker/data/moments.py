@@ -15,6 +15,25 @@ class Moments:
 
     Two sets of rows are merged by the update of Chan, Golub and LeVeque (1983), which is accurate also if the mean is
     much larger than the standard deviation.
+
+    Parameters
+    ----------
+    weight : float
+        The sum of the weights of the rows.
+    mean : Tensor of shape (d,)
+        The means.
+    squares : Tensor of shape (d,)
+        The sums of squared differences from the means.
+    low, high : Tensor of shape (d,)
+        The smallest and the largest values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import moments
+    >>> found = moments(torch.tensor([[1.0], [3.0]], dtype=torch.float64))
+    >>> found.mean, found.deviation
+    (tensor([2.], dtype=torch.float64), tensor([1.], dtype=torch.float64))
     """
 
     weight: float  # the sum of the weights; without weights the number of rows
@@ -50,7 +69,28 @@ class Moments:
 
 
 def moments(x: Tensor, w: Tensor | None = None) -> Moments:  # (k, d), (k,)
-    """Return the moments of some rows; a row of weight 2 counts twice, a row of weight 0 is left out."""
+    """Return the moments of some rows; a row of weight 2 counts twice, a row of weight 0 is left out.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d)
+        The rows.
+    w : Tensor of shape (n,), optional
+        The weights of the rows.
+
+    Returns
+    -------
+    Moments
+        The statistics of each input.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import moments
+    >>> found = moments(torch.tensor([[1.0], [3.0]], dtype=torch.float64))
+    >>> found.mean, found.deviation
+    (tensor([2.], dtype=torch.float64), tensor([1.], dtype=torch.float64))
+    """
     if w is not None:
         x, w = x[w > 0], w[w > 0].double().to(x.device)
     if not len(x):

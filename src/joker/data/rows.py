@@ -18,6 +18,14 @@ class Rows(ABC):
 
     ``x[rows]`` is a dense tensor, for a tensor of row numbers (on any device) or a slice. Solvers, kernels and machines
     read rows in this way only; none of them has all n rows in one tensor.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows
+    >>> rows = as_rows(torch.arange(6.0).reshape(3, 2))
+    >>> rows.shape, rows[torch.tensor([2, 0])].tolist()
+    ((3, 2), [[4.0, 5.0], [0.0, 1.0]])
     """
 
     @property
@@ -83,7 +91,24 @@ class Rows(ABC):
 
 @dataclass(frozen=True, eq=False)
 class TensorRows(Rows):
-    """Rows in one dense tensor, of any type; they are converted when they are read."""
+    """Rows in one dense tensor, of any type; they are converted when they are read.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d)
+        The rows.
+    floating : torch.dtype, optional
+        The type in which rows are read; that of x by default.
+    checked : bool
+        Whether the values are known to be finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import TensorRows
+    >>> TensorRows(torch.tensor([[1, 2]], dtype=torch.uint8), torch.float32)[0:1]
+    tensor([[1., 2.]])
+    """
 
     x: Tensor  # (n, d)
     floating: torch.dtype | None = None  # the type in which rows are read; None is that of x
@@ -185,6 +210,25 @@ class HostRows(UploadedRows):
     """Rows in host memory that are read on a GPU.
 
     They are copied through page-locked buffers while the GPU computes, in their stored type, such as uint8 or float16.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d)
+        The rows, in host memory.
+    upload : Upload
+        The buffers and the GPU that rows are copied to.
+    floating : torch.dtype
+        The type in which rows are read.
+    checked : bool
+        Whether the values are known to be finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import HostRows
+    >>> from joker.runtime.upload import Upload
+    >>> HostRows(torch.ones(2, 3), Upload(torch.device("cpu"))).shape
+    (2, 3)
     """
 
     x: Tensor  # (n, d) on the CPU

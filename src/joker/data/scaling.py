@@ -15,7 +15,24 @@ from joker.runtime import chunks
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """The mean and the standard deviation of each input over the training rows, in float64."""
+    """The mean and the standard deviation of each input over the training rows, in float64.
+
+    Parameters
+    ----------
+    mean : Tensor of shape (d,)
+        What inputs are shifted by.
+    deviation : Tensor of shape (d,)
+        What inputs are divided by; 0 for a constant input.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows, scaled, scaling_of
+    >>> rows = as_rows(torch.tensor([[1.0], [3.0]]))
+    >>> scaled(rows, scaling_of(rows), torch.float32)[0:2]
+    tensor([[-1.],
+            [ 1.]])
+    """
 
     mean: Tensor  # (d,)
     deviation: Tensor  # (d,), 0 for a constant input
@@ -43,7 +60,29 @@ class Scaling:
 
 
 def scaling_of(x: Rows, w: Tensor | None = None) -> Scaling:  # (n, d), (n,)
-    """Return the scaling of some rows, in one pass over them; a row of weight 2 counts twice."""
+    """Return the scaling of some rows, in one pass over them; a row of weight 2 counts twice.
+
+    Parameters
+    ----------
+    x : Rows
+        The rows.
+    w : Tensor of shape (n,), optional
+        The weights of the rows.
+
+    Returns
+    -------
+    Scaling
+        The mean and the deviation of each input.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows, scaled, scaling_of
+    >>> rows = as_rows(torch.tensor([[1.0], [3.0]]))
+    >>> scaled(rows, scaling_of(rows), torch.float32)[0:2]
+    tensor([[-1.],
+            [ 1.]])
+    """
     parts = (moments(x[rows], None if w is None else w[rows]) for rows in chunks(*x.shape))
     return Scaling.of(gather(parts, x.shape[1]))
 
@@ -53,6 +92,26 @@ class ScaledRows(Rows):
     """Rows with z-scores as inputs, (x − mean) / deviation; 0 for a constant input.
 
     They are scaled in the type of the underlying rows and then converted.
+
+    Parameters
+    ----------
+    whole : Rows
+        The rows as they are.
+    mean : Tensor of shape (d,)
+        What inputs are shifted by.
+    factor : Tensor of shape (d,)
+        What inputs are multiplied by.
+    floating : torch.dtype
+        The type in which rows are read.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows, scaled, scaling_of
+    >>> rows = as_rows(torch.tensor([[1.0], [3.0]]))
+    >>> scaled(rows, scaling_of(rows), torch.float32)[0:2]
+    tensor([[-1.],
+            [ 1.]])
     """
 
     whole: Rows
@@ -102,5 +161,29 @@ class ScaledRows(Rows):
 
 
 def scaled(x: Rows, scaling: Scaling, dtype: torch.dtype) -> ScaledRows:
-    """Return rows as z-scores with this mean and deviation, in ``dtype``."""
+    """Return rows as z-scores with this mean and deviation, in ``dtype``.
+
+    Parameters
+    ----------
+    x : Rows
+        The rows.
+    scaling : Scaling
+        The mean and the deviation.
+    dtype : torch.dtype
+        The type in which rows are read.
+
+    Returns
+    -------
+    ScaledRows
+        The rows as z-scores.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows, scaled, scaling_of
+    >>> rows = as_rows(torch.tensor([[1.0], [3.0]]))
+    >>> scaled(rows, scaling_of(rows), torch.float32)[0:2]
+    tensor([[-1.],
+            [ 1.]])
+    """
     return ScaledRows(x, scaling.mean.to(x.device, x.dtype), scaling.factor(x.dtype).to(x.device), dtype)

@@ -15,7 +15,21 @@ MAX_LISTED = 8  # names in a message
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: numbers, or a category that becomes one 0/1 column for each of its levels."""
+    """A column of a table: numbers, or a category that becomes one 0/1 column for each of its levels.
+
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    levels : tuple of str, optional
+        The levels of a category; None for numbers.
+
+    Examples
+    --------
+    >>> from joker.data import Column
+    >>> Column("colour", ("blue", "red")).names
+    ('colour=blue', 'colour=red')
+    """
 
     name: str
     levels: tuple[str, ...] | None = None  # of a category; None for numbers
@@ -46,8 +60,18 @@ class Column:
 class Schema:
     """The inputs of a table in order, and its target.
 
+    Parameters
+    ----------
+    inputs : tuple of Column
+        The inputs in order.
+    target : str, optional
+        The name of the target.
+    text_target : bool
+        Whether the target is text, even if it reads as a number.
+
     Examples
     --------
+    >>> from joker.data import Column, Schema
     >>> schema = Schema((Column("age"), Column("colour", ("blue", "red"))), target="price")
     >>> schema.names
     ('age', 'colour=blue', 'colour=red')

@@ -20,6 +20,24 @@ class SparseRows(Rows):
     """Rows of a CSR matrix: row i has the entries ``starts[i]`` to ``starts[i + 1]``.
 
     Build it with :func:`sparse_rows`, which checks the values and sums entries at the same place.
+
+    Parameters
+    ----------
+    starts : Tensor of shape (n + 1,)
+        The first entry of each row, and the end of the last row.
+    columns, values : Tensor
+        The column and the value of each entry.
+    inputs : int
+        The number of inputs d.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import sparse_rows
+    >>> rows = sparse_rows(torch.tensor([0, 1, 2]), torch.tensor([2, 0]), torch.tensor([1.0, 5.0]), inputs=3)
+    >>> rows[0:2]
+    tensor([[0., 0., 1.],
+            [5., 0., 0.]])
     """
 
     starts: Tensor  # (n + 1,), int64
@@ -93,6 +111,20 @@ def sparse_rows(
         The number of inputs d.
     what : str
         The name of the matrix in messages.
+
+    Returns
+    -------
+    SparseRows
+        The rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import sparse_rows
+    >>> rows = sparse_rows(torch.tensor([0, 1, 2]), torch.tensor([2, 0]), torch.tensor([1.0, 5.0]), inputs=3)
+    >>> rows[0:2]
+    tensor([[0., 0., 1.],
+            [5., 0., 0.]])
     """
     check_floating(values, what)
     starts = starts.detach().to(values.device, torch.int64)

@@ -17,6 +17,23 @@ class Targets:
     """Targets, weights and penalties of t columns over n rows.
 
     Targets or weights that all columns share are stored as one column.
+
+    Parameters
+    ----------
+    y : Tensor of shape (n, t) or (n, 1)
+        The targets.
+    lam : Tensor of shape (t,)
+        The penalties.
+    weights : Tensor of shape (n, t) or (n, 1), optional
+        The weights.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import make_targets
+    >>> targets = make_targets(torch.tensor([1.0, 2.0]), lam=[0.1, 1.0])
+    >>> targets.lam
+    tensor([0.1000, 1.0000])
     """
 
     y: Tensor  # (n, 1) or (n, t), in the type of lam; signs may be int8
@@ -57,6 +74,30 @@ def make_targets(
 
     They are converted to ``dtype``, by default the type of y. Targets in int8, such as the signs −1 and 1 of many
     classes, are stored as int8 and converted when they are used.
+
+    Parameters
+    ----------
+    y : Tensor of shape (n,) or (n, t)
+        The targets.
+    lam : float, sequence of float or Tensor
+        The penalty of each column.
+    weights : Tensor of shape (n,), optional
+        The weights of the rows.
+    dtype : torch.dtype, optional
+        The type of the targets.
+
+    Returns
+    -------
+    Targets
+        The targets.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import make_targets
+    >>> targets = make_targets(torch.tensor([1.0, 2.0]), lam=[0.1, 1.0])
+    >>> targets.lam
+    tensor([0.1000, 1.0000])
     """
     check_tensor(y, "y")
     if y.dtype != torch.int8:

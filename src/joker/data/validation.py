@@ -10,7 +10,21 @@ from joker.runtime import chunks
 
 
 def check_tensor(x: object, what: str) -> None:
-    """Raise InvalidData if ``x`` is not a dense tensor."""
+    """Raise InvalidData if ``x`` is not a dense tensor.
+
+    Parameters
+    ----------
+    x : Tensor
+        The values.
+    what : str
+        The name of the values in messages.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import check_tensor
+    >>> check_tensor(torch.zeros(3, 2), "X")  # nothing is wrong
+    """
     if not isinstance(x, Tensor):
         raise InvalidData(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor({what}).")
     if x.layout != torch.strided:
@@ -19,7 +33,21 @@ def check_tensor(x: object, what: str) -> None:
 
 
 def check_floating(x: Tensor, what: str) -> None:
-    """Raise InvalidData if ``x`` is neither float32 nor float64."""
+    """Raise InvalidData if ``x`` is neither float32 nor float64.
+
+    Parameters
+    ----------
+    x : Tensor
+        The values.
+    what : str
+        The name of the values in messages.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import check_floating
+    >>> check_floating(torch.zeros(3, 2), "X")  # nothing is wrong
+    """
     if x.dtype not in (torch.float32, torch.float64):
         kind = str(x.dtype).removeprefix("torch.")
         raise InvalidData(
@@ -29,7 +57,23 @@ def check_floating(x: Tensor, what: str) -> None:
 
 
 def check_finite(x: Tensor, what: str, first: int = 0) -> None:
-    """Raise InvalidData for the first NaN or infinite value; rows are counted from ``first``."""
+    """Raise InvalidData for the first NaN or infinite value; rows are counted from ``first``.
+
+    Parameters
+    ----------
+    x : Tensor
+        The values.
+    what : str
+        The name of the values in messages.
+    first : int
+        The number of the first row in messages.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import check_finite
+    >>> check_finite(torch.zeros(3, 2), "X")  # nothing is wrong
+    """
     for rows in chunks(len(x), x[:1].numel()):
         bad = ~x[rows].isfinite()
         if bool(bad.any()):

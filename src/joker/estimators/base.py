@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, ClassVar, Self
@@ -35,6 +35,7 @@ from joker.estimators.check_settings import check_settings
 from joker.estimators.html_repr import NotebookView
 from joker.estimators.input_bandwidths import bandwidth_of_inputs, scaling_by
 from joker.estimators.lambda_path import Path
+from joker.estimators.model_card import model_card
 from joker.estimators.model_document import save
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
@@ -133,6 +134,16 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             exactly, and is small; a release of torch with another random number generator could not read it.
         """
         save(self, path, store_features=store_features)
+
+    def card(self, scores: Mapping[str, float] | None = None) -> str:
+        """Return a model card in Markdown: the data, the settings, the scores, the gap and the environment.
+
+        Parameters
+        ----------
+        scores : mapping from str to float, optional
+            Scores of your own, such as ``{"accuracy on new rows": 0.93}``, which the model card lists too.
+        """
+        return model_card(self, scores)
 
     def check_settings(self, n_inputs: int | None = None) -> None:
         """Raise the error that ``fit`` raises for a parameter that cannot be used, without any data.

@@ -38,14 +38,15 @@ def summary(model: Any) -> str:
     if not hasattr(model, "history_"):
         return ""
     try:
-        rows = _rows(model)
+        rows = facts(model)
     except JokerError:
         return ""
     cells = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
     return f"<table><caption>{escape(type(model).__name__)}, fitted</caption><tbody>{''.join(cells)}</tbody></table>"
 
 
-def _rows(model: Any) -> dict[str, str]:
+def facts(model: Any) -> dict[str, str]:
+    """Return the loss, the kernel, the size and the result of a fitted estimator, by name."""
     kernel = kernels.get(model.kernel)
     chosen = f" (best of {len(model.path_.lam)})" if hasattr(model, "path_") else ""
     return {

@@ -26,6 +26,23 @@ class Kind:
 
     ``draw(kernel, d, m, generator)`` returns the map in float64 on the CPU, and ``outline(kernel, d, m, blank)`` the
     map without its numbers, with tensors from ``blank(*shape)``.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws a map.
+    needs : str
+        The condition on the kernel, in words for a message.
+    outline : callable
+        Returns a map without numbers.
+    held : int
+        The peak memory of drawing, as a multiple of the numbers of the map in float64.
+
+    Examples
+    --------
+    >>> from joker.features import KINDS
+    >>> KINDS["orthogonal"].needs
+    'a rotation-invariant kernel'
     """
 
     draw: Callable[[Any, int, int, torch.Generator], FeatureMap]
@@ -70,12 +87,26 @@ def draw(
     dtype, device
         The type and device of the tensors of the map, and of the rows it is called with.
 
+    Returns
+    -------
+    FeatureMap
+        The map.
+
     Raises
     ------
     UnknownName
         If ``kind`` is not a known name.
     InvalidParameter
         If the kernel does not have this kind of features, or if this kind cannot have m features.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker import features, kernels
+    >>> x = torch.tensor([[0.0], [1.0]])
+    >>> psi = features.draw(kernels.Gaussian(), "fourier", d=1, m=100_000, seed=0)(x)
+    >>> print(f"{psi[0] @ psi[1]:.1f}, {kernels.Gaussian()(x, x)[0, 1]:.1f}")
+    0.6, 0.6
     """
     kind = _suitable(kernel, kind)
     _check_number(m)
@@ -96,6 +127,31 @@ def outline(
     """Return a map with the sizes of the one that `draw` returns, without numbers, and the bytes that drawing needs.
 
     The map needs no memory; only its sizes may be used. The bytes do not include those of the map itself.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    kind : str or None
+        A name of `KINDS`; None or ``"auto"`` for the default of the kernel.
+    d, m : int
+        The number of inputs and of features.
+    dtype, device : torch.dtype, torch.device or str
+        The type and device of the map.
+
+    Returns
+    -------
+    map : FeatureMap
+        The map without numbers.
+    bytes : int
+        The memory that drawing needs.
+
+    Examples
+    --------
+    >>> from joker import features, kernels
+    >>> outlined, _ = features.outline(kernels.Gaussian(), "fourier", d=3, m=10)
+    >>> outlined.n_features
+    10
     """
 
     def blank(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
@@ -109,7 +165,22 @@ def outline(
 
 
 def check(kernel: FeatureKernel, kind: str | None, d: int, m: int | None) -> None:
-    """Raise the error that `draw` raises for these values; without features (m is None) no kind may be named."""
+    """Raise the error that `draw` raises for these values; without features (m is None) no kind may be named.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    kind : str or None
+        A name of `KINDS`; None or ``"auto"`` for the default of the kernel.
+    d, m : int
+        The number of inputs and of features.
+
+    Examples
+    --------
+    >>> from joker import features, kernels
+    >>> features.check(kernels.Gaussian(), "fourier", d=3, m=10)  # nothing is wrong
+    """
     if m is not None:
         outline(kernel, kind, d, m)
     elif kind not in (None, "auto"):

@@ -59,7 +59,25 @@ class Power(Protocol):
 
 @dataclass(frozen=True)
 class Draw:
-    """The arguments with which a map can be drawn again, bit for bit on the same machine."""
+    """The arguments with which a map can be drawn again, bit for bit on the same machine.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel that the features approximate.
+    kind : str
+        A name of `joker.features.KINDS`.
+    d, m : int
+        The number of inputs and of features.
+    seed : int
+        The seed of the draw.
+
+    Examples
+    --------
+    >>> from joker import features, kernels
+    >>> features.draw(kernels.Gaussian(), "fourier", d=3, m=10, seed=0).origin
+    Draw(kernel=Gaussian(bandwidth=1.0), kind='fourier', d=3, m=10, seed=0)
+    """
 
     kernel: FeatureKernel  # that the features approximate
     kind: str  # a name of joker.features.KINDS
@@ -80,6 +98,14 @@ class FeatureMap(ABC):
     ----------
     origin : Draw, optional
         How the whole map was drawn. A file then stores a seed instead of tensors. None for a slice.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker import features, kernels
+    >>> psi = features.draw(kernels.Gaussian(), "fourier", d=3, m=10, seed=0)
+    >>> psi.n_inputs, psi.n_features, tuple(psi(torch.zeros(5, 3)).shape)
+    (3, 10, (5, 10))
     """
 
     origin: Draw | None = field(default=None, kw_only=True, repr=False)

@@ -38,6 +38,21 @@ KERNELS: dict[str, type[Kernel]] = {
 def get(kernel: str | Kernel, bandwidth: float | None = None) -> Kernel:
     """Return the kernel of that name, or the given kernel, with ``bandwidth`` if that is given.
 
+    Parameters
+    ----------
+    kernel : str or Kernel
+        A name of `joker.kernels.KERNELS`, or a kernel.
+    bandwidth : float, optional
+        The bandwidth of the result.
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> from joker.kernels import get
     >>> get("gaussian", bandwidth=2.0)
     Gaussian(bandwidth=2.0)
     """

@@ -57,6 +57,21 @@ class Kernel(ABC):
     fused : str or None
         The name in :data:`joker.ops.gram.PROFILES` of the same function of a distance, with which a GPU
         computes matrix-vector products without the matrix; None if there is none.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dataclasses import dataclass
+    >>> from joker.kernels import Kernel
+    >>> @dataclass(frozen=True)
+    ... class Cosine(Kernel):
+    ...     def __call__(self, x, z):
+    ...         return torch.nn.functional.normalize(x) @ torch.nn.functional.normalize(z).T
+    ...     def diag(self, x):
+    ...         return x.new_ones(len(x))
+    >>> Cosine()(torch.eye(2), torch.ones(1, 2))
+    tensor([[0.7071],
+            [0.7071]])
     """
 
     bandwidth: float = 1.0
@@ -118,6 +133,17 @@ class Stationary(Kernel):
 
     By Bochner's theorem it is the characteristic function of a probability distribution, its
     spectrum: k(x, z) = E cos⟨w, x − z⟩.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
+    Examples
+    --------
+    >>> from joker.kernels import KERNELS, Stationary
+    >>> [name for name, kernel in KERNELS.items() if not issubclass(kernel, Stationary)]
+    ['linear', 'polynomial']
     """
 
     feature_kinds: ClassVar[tuple[str, ...]] = ("fourier", "fourier_pairs")

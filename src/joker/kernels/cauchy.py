@@ -13,7 +13,20 @@ from joker.kernels.radial import Radial
 
 @dataclass(frozen=True)
 class Cauchy(Radial):
-    """k(x, z) = 1 / (1 + ‖x − z‖₂²/σ²), the mean of exp(−s‖x − z‖²/σ²) over s ~ Exp(1)."""
+    """k(x, z) = 1 / (1 + ‖x − z‖₂²/σ²), the mean of exp(−s‖x − z‖²/σ²) over s ~ Exp(1).
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Cauchy
+    >>> Cauchy(bandwidth=2.0)(torch.zeros(1, 1), torch.tensor([[0.0], [2.0]]))
+    tensor([[1.0000, 0.5000]])
+    """
 
     name: ClassVar[str] = "cauchy"
     fused: ClassVar[str | None] = "cauchy"

@@ -32,6 +32,27 @@ def squared_distance(
     ε(‖x_i‖² + ‖z_j‖²). It is kept small in two ways. The mean of z is subtracted from all rows, which
     does not change distances and makes the norms small. The norms are reduced by a few ε, so that rounding
     makes a distance of zero negative, and it is clamped to 0. The distance of equal rows is exactly 0.
+
+    Parameters
+    ----------
+    x, z : Tensor of shape (b, d) and (k, d)
+        The rows.
+    scale : float
+        The unit of distances.
+    dtype : torch.dtype, optional
+        The type of the result; that of x by default.
+
+    Returns
+    -------
+    Tensor of shape (b, k)
+        The squared distances.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import squared_distance
+    >>> squared_distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
+    tensor([[25.0000]])
     """
     centre = z.mean(dim=0, dtype=dtype)
     x = (x - centre).div_(scale)

@@ -17,6 +17,15 @@ from joker.kernels.radial import Radial
 class Gaussian(Radial):
     """k(x, z) = exp(−‖x − z‖₂² / 2σ²), with frequencies w ~ N(0, σ⁻² I).
 
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Gaussian
     >>> Gaussian(bandwidth=2.0)(torch.zeros(1, 1), torch.tensor([[0.0], [2.0]]))
     tensor([[1.0000, 0.6065]])
     """

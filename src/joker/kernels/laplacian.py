@@ -20,6 +20,15 @@ class Laplacian(Stationary):
     It is a product over the inputs and not a function of the Euclidean distance; see
     `Matern12` for exp(−‖x − z‖₂ / σ).
 
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Laplacian
     >>> Laplacian(bandwidth=2.0)(torch.zeros(1, 2), torch.ones(1, 2))
     tensor([[0.3679]])
     """

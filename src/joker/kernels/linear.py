@@ -17,6 +17,13 @@ class Linear(Kernel):
 
     A length scale would only multiply it by a constant, as λ does. Its bandwidth is always
     1: it cannot be set, and `with_bandwidth` returns the kernel unchanged.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Linear
+    >>> Linear()(torch.ones(1, 2), torch.tensor([[1.0, 2.0]]))
+    tensor([[3.]])
     """
 
     bandwidth: float = field(default=1.0, init=False, repr=False)

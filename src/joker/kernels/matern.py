@@ -34,7 +34,20 @@ class Matern(Radial):
 
 @dataclass(frozen=True)
 class Matern12(Matern):
-    """k(x, z) = exp(−s), s = ‖x − z‖₂/σ."""
+    """k(x, z) = exp(−s), s = ‖x − z‖₂/σ.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Matern12
+    >>> Matern12(bandwidth=2.0)(torch.zeros(1, 1), torch.tensor([[0.0], [2.0]]))
+    tensor([[1.0000, 0.3679]])
+    """
 
     name: ClassVar[str] = "matern12"
     fused: ClassVar[str | None] = "matern12"
@@ -58,7 +71,20 @@ class Matern12(Matern):
 
 @dataclass(frozen=True)
 class Matern32(Matern):
-    """k(x, z) = (1 + s) exp(−s), s = √3‖x − z‖₂/σ."""
+    """k(x, z) = (1 + s) exp(−s), s = √3‖x − z‖₂/σ.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Matern32
+    >>> Matern32(bandwidth=2.0)(torch.zeros(1, 1), torch.tensor([[0.0], [2.0]]))
+    tensor([[1.0000, 0.4834]])
+    """
 
     name: ClassVar[str] = "matern32"
     fused: ClassVar[str | None] = "matern32"
@@ -72,7 +98,20 @@ class Matern32(Matern):
 
 @dataclass(frozen=True)
 class Matern52(Matern):
-    """k(x, z) = (1 + s + s²/3) exp(−s), s = √5‖x − z‖₂/σ."""
+    """k(x, z) = (1 + s + s²/3) exp(−s), s = √5‖x − z‖₂/σ.
+
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Matern52
+    >>> Matern52(bandwidth=2.0)(torch.zeros(1, 1), torch.tensor([[0.0], [2.0]]))
+    tensor([[1.0000, 0.5240]])
+    """
 
     name: ClassVar[str] = "matern52"
     fused: ClassVar[str | None] = "matern52"

@@ -27,6 +27,13 @@ class Polynomial(Kernel):
         The length scale σ > 0.
     degree : int
         The power, at least 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.kernels import Polynomial
+    >>> Polynomial(bandwidth=1.0, degree=2)(torch.ones(1, 2), torch.ones(1, 2))
+    tensor([[9.]])
     """
 
     degree: int = 3

@@ -18,11 +18,18 @@ class Radial(Stationary):
     By Schoenberg's theorem every radial kernel that is valid for all d is such a mixture,
     k(r) = E exp(−τ²‖r‖² / 2σ²), so its frequencies are w = τg/σ with g ~ N(0, I).
 
+    Parameters
+    ----------
+    bandwidth : float
+        The length scale σ, positive.
+
     Examples
     --------
     A user-defined kernel, the rational quadratic of order ½, for which τ² has a gamma distribution:
 
+    >>> import torch
     >>> from dataclasses import dataclass
+    >>> from joker.kernels import Radial
     >>> @dataclass(frozen=True)
     ... class Quadratic(Radial):
     ...     def profile(self, r2):

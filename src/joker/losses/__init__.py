@@ -41,6 +41,21 @@ ROW_NAMES: dict[str, type[RowLoss]] = {"softmax": Softmax, "crammer_singer": Cra
 def get(loss: str | Loss, **parameters: float) -> Loss:
     """Return the loss of that name, or the object itself.
 
+    Parameters
+    ----------
+    loss : str or Loss
+        A name of `joker.losses.NAMES`, or a loss.
+    **parameters : float
+        The parameters of the loss of that name.
+
+    Returns
+    -------
+    Loss
+        The loss.
+
+    Examples
+    --------
+    >>> from joker.losses import get
     >>> get("huber", delta=2.0)
     Huber(delta=2.0)
     """

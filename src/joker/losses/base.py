@@ -102,6 +102,14 @@ class Loss(ABC):
     A subclass sets ``frame`` (or derives from :class:`RegressionLoss` or
     :class:`ClassificationLoss`) and writes ``dual``, ``slope`` and ``curvature``;
     ``primal`` is optional but faster and more exact than the default.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import get
+    >>> loss = get("huber", delta=2.0)
+    >>> loss.value(torch.tensor([5.0]), torch.tensor([4.0]))  # the target 5, predicted as 4
+    tensor([0.5000])
     """
 
     frame: ClassVar[Frame]
@@ -126,7 +134,7 @@ class Loss(ABC):
 
     @property
     def kink(self) -> float:
-        """Factor of |a| in the conjugate: half the width of the interval in which the loss is 0."""
+        """Factor of ``abs(a)`` in the conjugate: half the width of the interval in which the loss is 0."""
         return 0.0
 
     @abstractmethod
@@ -261,13 +269,27 @@ class Loss(ABC):
 
 
 class RegressionLoss(Loss):
-    """A loss of the residual ``y - f``."""
+    """A loss of the residual ``y - f``.
+
+    Examples
+    --------
+    >>> from joker.losses import Huber, RegressionLoss
+    >>> issubclass(Huber, RegressionLoss)
+    True
+    """
 
     frame = RESIDUAL
 
 
 class ClassificationLoss(Loss):
-    """A loss of the margin ``y f``, with ``y`` in {-1, 1}."""
+    """A loss of the margin ``y f``, with ``y`` in {-1, 1}.
+
+    Examples
+    --------
+    >>> from joker.losses import ClassificationLoss, Hinge
+    >>> issubclass(Hinge, ClassificationLoss)
+    True
+    """
 
     frame = MARGIN
 

@@ -14,7 +14,15 @@ from joker.losses.base import ClassificationLoss, DeviceForm
 
 @dataclass(frozen=True)
 class Hinge(ClassificationLoss):
-    """``max(1 - u, 0)``: the support vector classifier. Its dual is linear."""
+    """``max(1 - u, 0)``: the support vector classifier. Its dual is linear.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Hinge
+    >>> Hinge().primal(torch.tensor([-1.0, 0.5, 2.0]))
+    tensor([2.0000, 0.5000, 0.0000])
+    """
 
     quadratic: ClassVar[bool] = True
     lower = 0.0
@@ -35,7 +43,15 @@ class Hinge(ClassificationLoss):
 
 @dataclass(frozen=True)
 class SquaredHinge(Hinge):
-    """``max(1 - u, 0)² / 2``: its dual is that of the hinge plus ``a² / 2``, without an upper bound."""
+    """``max(1 - u, 0)² / 2``: its dual is that of the hinge plus ``a² / 2``, without an upper bound.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import SquaredHinge
+    >>> SquaredHinge().primal(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([2.0000, 0.5000, 0.0000])
+    """
 
     upper = math.inf
 
@@ -54,7 +70,15 @@ class SquaredHinge(Hinge):
 
 @dataclass(frozen=True)
 class Logistic(ClassificationLoss):
-    """``log(1 + exp(-u))``; its dual is the binary entropy ``a log a + (1 - a) log(1 - a)`` on (0, 1)."""
+    """``log(1 + exp(-u))``; its dual is the binary entropy ``a log a + (1 - a) log(1 - a)`` on (0, 1).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Logistic
+    >>> Logistic().primal(torch.tensor([0.0, 5.0]))
+    tensor([0.6931, 0.0067])
+    """
 
     barrier: ClassVar[bool] = True
     sigmoid: ClassVar[bool] = True

@@ -22,6 +22,20 @@ class Scaled(Loss):
 
     For the primal ``c l`` the dual is ``c dual(a / c)`` on the box times ``c``. A tensor
     ``c`` (b, t) has a factor for each row and column; where it is 0 the box is the point 0.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    c : float or Tensor
+        The factor, at least 0; a tensor of shape (n, 1) or (n, t) has one for each row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Scaled, Squared
+    >>> Scaled(Squared(), c=3.0).primal(torch.tensor([2.0]))
+    tensor([6.])
     """
 
     loss: Loss
@@ -90,11 +104,18 @@ def _times(c: Bound, bound: Bound) -> Bound:
 
 @dataclass(frozen=True)
 class InfimalConvolution(Loss):
-    """``inf over u1 + u2 + ... = u of l1(u1) + l2(u2) + ...``; its dual is the sum of the duals.
+    """The infimal convolution of losses, whose dual is the sum of their duals.
 
-    The absolute loss convolved with a tube is the epsilon-insensitive loss; the squared
-    loss with a multiple of the absolute one is the Huber loss.
+    It is ``inf over u1 + u2 + ... = u of l1(u1) + l2(u2) + ...``. The absolute loss convolved with a tube is the
+    epsilon-insensitive loss; the squared loss with a multiple of the absolute one is the Huber loss.
 
+    Parameters
+    ----------
+    parts : tuple of Loss
+        The losses, all of the residual or all of the margin.
+
+    Examples
+    --------
     >>> import torch
     >>> from joker.losses import Absolute, Huber, InfimalConvolution, Scaled, Squared
     >>> huber = InfimalConvolution((Squared(), Scaled(Absolute(), 0.7)))

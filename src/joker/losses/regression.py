@@ -16,7 +16,15 @@ from joker.losses.base import Bound, DeviceForm, RegressionLoss
 
 @dataclass(frozen=True)
 class Squared(RegressionLoss):
-    """``u² / 2``: kernel ridge regression."""
+    """``u² / 2``: kernel ridge regression.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Squared
+    >>> Squared().primal(torch.tensor([0.0, 1.0, 2.0]))
+    tensor([0.0000, 0.5000, 2.0000])
+    """
 
     quadratic: ClassVar[bool] = True
 
@@ -35,7 +43,20 @@ class Squared(RegressionLoss):
 
 @dataclass(frozen=True)
 class Huber(Squared):
-    """Quadratic up to ``delta``, linear for larger residuals; its dual is that of the squared loss in a box."""
+    """Quadratic up to ``delta``, linear for larger residuals; its dual is that of the squared loss in a box.
+
+    Parameters
+    ----------
+    delta : float
+        The residual at which the loss becomes linear, positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Huber
+    >>> Huber(delta=1.0).primal(torch.tensor([0.0, 1.0, 3.0]))
+    tensor([0.0000, 0.5000, 2.5000])
+    """
 
     delta: float = 1.0
 
@@ -87,7 +108,20 @@ class _Insensitive(RegressionLoss):
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive(_Insensitive, Squared):
-    """``max(|u| - epsilon, 0)² / 2``."""
+    """``max(|u| - epsilon, 0)² / 2``.
+
+    Parameters
+    ----------
+    epsilon : float
+        The largest residual that costs nothing, at least 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import SquaredEpsilonInsensitive
+    >>> SquaredEpsilonInsensitive(epsilon=0.5).primal(torch.tensor([0.2, 2.5]))
+    tensor([0., 2.])
+    """
 
     def primal(self, u: Tensor) -> Tensor:
         return 0.5 * (u.abs() - self.epsilon).clamp(min=0).square()
@@ -95,7 +129,15 @@ class SquaredEpsilonInsensitive(_Insensitive, Squared):
 
 @dataclass(frozen=True)
 class Absolute(_ZeroDual):
-    """``|u|``: median regression. Its dual is zero inside the box."""
+    """``|u|``: median regression. Its dual is zero inside the box.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Absolute
+    >>> Absolute().primal(torch.tensor([-2.0, 1.0]))
+    tensor([2., 1.])
+    """
 
     lower = -1.0
     upper = 1.0
@@ -106,7 +148,20 @@ class Absolute(_ZeroDual):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(_Insensitive, Absolute):
-    """``max(|u| - epsilon, 0)``: support vector regression."""
+    """``max(|u| - epsilon, 0)``: support vector regression.
+
+    Parameters
+    ----------
+    epsilon : float
+        The largest residual that costs nothing, at least 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import EpsilonInsensitive
+    >>> EpsilonInsensitive(epsilon=0.5).primal(torch.tensor([0.2, 2.0]))
+    tensor([0.0000, 1.5000])
+    """
 
     def primal(self, u: Tensor) -> Tensor:
         return (u.abs() - self.epsilon).clamp(min=0)
@@ -114,7 +169,20 @@ class EpsilonInsensitive(_Insensitive, Absolute):
 
 @dataclass(frozen=True)
 class Quantile(_ZeroDual):
-    """The pinball loss ``max(q u, (q - 1) u)``; a tensor of shape (t,) sets q for each column."""
+    """The pinball loss ``max(q u, (q - 1) u)``; a tensor of shape (t,) sets q for each column.
+
+    Parameters
+    ----------
+    quantile : float or Tensor of shape (t,)
+        The level q, between 0 and 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Quantile
+    >>> Quantile(quantile=0.9).primal(torch.tensor([-1.0, 1.0]))
+    tensor([0.1000, 0.9000])
+    """
 
     quantile: Bound = 0.5
 
@@ -138,7 +206,20 @@ class Quantile(_ZeroDual):
 
 @dataclass(frozen=True)
 class Lp(RegressionLoss):
-    """``|u|^p / p`` for p > 1; its dual is ``|a|^q / q`` with 1/p + 1/q = 1."""
+    """``|u|^p / p`` for p > 1; its dual is ``|a|^q / q`` with 1/p + 1/q = 1.
+
+    Parameters
+    ----------
+    p : float
+        The power, greater than 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Lp
+    >>> Lp(p=3.0).primal(torch.tensor([1.0, 3.0]))
+    tensor([0.3333, 9.0000])
+    """
 
     p: float = 1.5
 
@@ -182,7 +263,19 @@ class Lp(RegressionLoss):
 
 @dataclass(frozen=True)
 class Tube(_Insensitive, _ZeroDual):
-    """0 for ``|u| <= epsilon`` and infinite otherwise: for use in an `InfimalConvolution`."""
+    """0 for ``|u| <= epsilon`` and infinite otherwise: for use in an `InfimalConvolution`.
+
+    Parameters
+    ----------
+    epsilon : float
+        The half-width of the tube, at least 0.
+
+    Examples
+    --------
+    >>> from joker.losses import Absolute, InfimalConvolution, Tube
+    >>> InfimalConvolution((Absolute(), Tube(epsilon=0.1)))  # the ε-insensitive loss
+    InfimalConvolution(parts=(Absolute(), Tube(epsilon=0.1)))
+    """
 
     def primal(self, u: Tensor) -> Tensor:
         return torch.where(u.abs() <= self.epsilon, 0.0, math.inf).to(u)

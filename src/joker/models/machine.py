@@ -20,7 +20,19 @@ from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Machine(ABC):
-    """A prediction function f(x) = ⟨θ, φ(x)⟩ for each of t columns."""
+    """A prediction function f(x) = ⟨θ, φ(x)⟩ for each of t columns.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import joker
+    >>> x = torch.linspace(0, 6, 100)[:, None]
+    >>> machine, report = joker.prepare(x, x.sin(), lam=0.1).run()
+    >>> machine
+    ExactMachine(Gaussian(bandwidth=...), rows=100, columns=1)
+    >>> tuple(machine.predict(x).shape)
+    (100, 1)
+    """
 
     weights_name: ClassVar[str]
     """The name of the field with the weights, which have one row for each training row or feature."""

@@ -17,7 +17,17 @@ from joker.solvers.saved_tensors import SavedTensors
 
 
 class Reason(Enum):
-    """The reason why a solve ended; the value is the sentence that a user reads."""
+    """The reason why a solve ended; the value is the sentence that a user reads.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import joker
+    >>> x = torch.linspace(0, 6, 100)[:, None]
+    >>> _, report = joker.prepare(x, x.sin(), lam=0.1).run()
+    >>> report.reason is joker.Reason.TOLERANCE
+    True
+    """
 
     TOLERANCE = "The relative duality gap reached the tolerance in every column."
     EPOCHS = "The epochs allowed were used up."
@@ -123,7 +133,34 @@ class BlockStatistics(SavedTensors):
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The solution, and the duality gap that proves its quality."""
+    """The solution, and the duality gap that proves its quality.
+
+    Parameters
+    ----------
+    alpha : Tensor of shape (n, t)
+        The dual variables.
+    image : Tensor of shape (m, t) or (n, t)
+        θ with features, the predictions f without.
+    gap : Gap
+        The duality gap of each column.
+    reason : Reason
+        Why the solve ended.
+    records : tuple of Record
+        A record for each evaluation of the gap.
+    outcomes : Counter of Outcome
+        The number of block solves that ended in each way.
+    products : int
+        The number of matrix-vector products.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import joker
+    >>> x = torch.linspace(0, 6, 100)[:, None]
+    >>> _, report = joker.prepare(x, x.sin(), lam=0.1).run()
+    >>> report.relative_gap < 1e-3
+    True
+    """
 
     alpha: Tensor  # (n, t)
     image: Tensor  # (m, t) θ with features, (n, t) f with the kernel itself

@@ -48,6 +48,12 @@ class Settings:
         Seed of the partition into blocks, of their order, of the features and of the bandwidth's sample of rows.
     block : BlockSolver
         The block solver with its settings.
+
+    Examples
+    --------
+    >>> import joker
+    >>> joker.Settings(max_epochs=20, tol=1e-4).block_size
+    512
     """
 
     block_size: int = 512

@@ -26,6 +26,7 @@ HALF_OF_THE_DISTANCE = 2.0**-0.5  # a factor of inputs
 MAX_LEVEL_FACTOR = 2.0**0.5  # of a one-hot column: two levels of equal frequency then differ like two z-scores
 DEVIATION_OF_QUARTILES = 1.349  # interquartile range of a normal variable with deviation 1
 PARTS_OF_DATE = ("trend", "year", "month", "weekday", "hour")
+PERIODS = {"year": 365.2425, "month": 365.2425 / 12, "weekday": 7.0, "hour": 1.0}  # days
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
 
 
@@ -286,8 +287,7 @@ def days_of(values: Array) -> Array:
 
 def phase(days: Array, part: str) -> Array:
     """The place of a date in its year, week or day, from 0 to 1."""
-    length = {"year": 365.2425, "month": 365.2425 / 12, "weekday": 7.0, "hour": 1.0}[part]
-    phases: Array = (days / length) % 1.0
+    phases: Array = (days / PERIODS[part]) % 1.0
     return phases
 
 

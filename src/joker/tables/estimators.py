@@ -37,6 +37,7 @@ from joker.tables.importance import MAX_ROWS, column_importances
 from joker.tables.intervals import Residuals, make_residuals
 from joker.tables.learner import Learnt, Problem, learn
 from joker.tables.search import Clock
+from joker.tables.table_card import table_card
 from joker.tables.table_document import save
 from joker.tables.targets import class_codes, present_targets
 
@@ -70,6 +71,17 @@ class TableEstimator(TableView, BaseEstimator):
         """
         check_is_fitted(self, "_blend")
         save(self, path)
+
+    def card(self, scores: Mapping[str, float] | None = None) -> str:
+        """Return a model card in Markdown: the columns, the members, the settings, the scores and the environment.
+
+        Parameters
+        ----------
+        scores : mapping from str to float, optional
+            Scores of your own, such as ``{"score on new rows": 0.93}``, which the model card lists too.
+        """
+        check_is_fitted(self, "_blend")
+        return table_card(self, scores)
 
     @property
     def blend(self) -> Blend:

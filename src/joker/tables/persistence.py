@@ -32,6 +32,33 @@ def load(
     """Read a model that its method ``save`` wrote: see `joker.estimators.load`, which describes the parameters.
 
     Also reads `JokerClassifier` and `JokerRegressor`, with the encoding of their tables.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    device : str or torch.device, optional
+        Where the model computes. The default is the device it was saved on if this machine has it, else the CPU.
+    kernel, loss : Kernel, Loss, optional
+        The kernel or loss that the model was created with, if it is a class of your own: a file holds no code.
+
+    Returns
+    -------
+    estimator
+        The model as it was saved. On the same machine its predictions are the same, bit for bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import joker
+    >>> from tempfile import TemporaryDirectory
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> model = joker.KernelRidge(lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
+    >>> with TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/sine.joker")
+    ...     again = joker.load(f"{folder}/sine.joker")
+    >>> bool(np.all(again.predict(X) == model.predict(X)))
+    True
     """
     place = None if device is None else parse_device(device)
     document, tensors = container.read(path)

@@ -16,6 +16,7 @@ from joker.tables.frames import is_missing
 Array = NDArray[Any]
 IDENTITY, LOG, CUBE_ROOT = "identity", "log", "cube root"
 MAX_SKEW = 2.0  # the absolute skewness above which other forms of a target are tried
+MAX_EXPONENT = 700.0  # exponentials of larger numbers are not finite
 RESIDUALS = 64  # quantiles of the residuals over which a prediction is averaged when its form is undone
 
 
@@ -45,8 +46,13 @@ class NumberTarget:
 
     def _limited(self, y: Array) -> Array:
         """A power or an exponential of a wrong value may be huge."""
+        return np.clip(y, *self.limits)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest prediction of another form than the identity."""
         margin = self.high - self.low
-        return np.clip(y, self.low - margin, self.high + margin)
+        return self.low - margin, self.high + margin
 
 
 def fit_number_target(y: Array, form: str) -> NumberTarget:
@@ -80,7 +86,7 @@ def _formed(y: Array, form: str) -> Array:
 
 def _unformed(f: Array, form: str) -> Array:
     if form == LOG:
-        return np.exp(np.minimum(f, 700.0))  # larger exponents are not finite
+        return np.exp(np.minimum(f, MAX_EXPONENT))
     return f**3 if form == CUBE_ROOT else f
 
 

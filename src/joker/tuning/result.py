@@ -37,6 +37,15 @@ class Tuned:
     criterion : {"loss", "ranking", "scoring"}
         What decided between trials: the loss; the area under the ROC curve, because a class is rare (it is the
         ``score`` in the table); or the ``scoring`` that was given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import joker
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> result = joker.tune(X, np.sin(X[:, 0]), kernels=["gaussian"], random_state=0)
+    >>> result.best["kernel"]
+    'gaussian'
     """
 
     estimator: Any

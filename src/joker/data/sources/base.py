@@ -20,7 +20,24 @@ Matrix = Any  # an ndarray or a scipy.sparse.csr_array
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Consecutive rows of a source."""
+    """Consecutive rows of a source.
+
+    Parameters
+    ----------
+    x : array or sparse matrix of shape (k, d)
+        The inputs.
+    y : array of shape (k,) or None
+        The targets.
+    first : int
+        The number of the first row in the source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker.data import as_source
+    >>> [batch.first for batch in as_source(np.zeros((5, 2))).batches(2)]
+    [0, 2, 4]
+    """
 
     x: Matrix  # (k, width), an array or a csr_array
     y: NDArray[Any] | None  # (k,) numbers or text, or (k, t)
@@ -50,6 +67,14 @@ class Source(ABC):
         The type of the inputs in batches: uint8, int16, float16, float32 or float64.
     rows : int or None
         The number of rows; None if it is not known before all rows are read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker.data import as_source
+    >>> source = as_source(np.zeros((5, 2)), np.arange(5))
+    >>> source.rows, source.schema.names
+    (5, ('x0', 'x1'))
     """
 
     name: str

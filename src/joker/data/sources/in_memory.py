@@ -68,8 +68,15 @@ def as_source(
     target, columns, categories, schema, dtype
         As for :func:`open_source`.
 
+    Returns
+    -------
+    Source
+        The source.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from joker.data import as_source
     >>> source = as_source(np.arange(6.0).reshape(3, 2), [0, 1, 0])
     >>> [batch.x.shape for batch in source.batches(2)]
     [(2, 2), (1, 2)]

@@ -40,7 +40,7 @@ def open_source(
     decimal: str | None = None,
     drop: Sequence[Name] | None = None,
 ) -> Source:
-    """Open a table on disk, to be read in bounded memory.
+    r"""Open a table on disk, to be read in bounded memory.
 
     Parameters
     ----------
@@ -81,6 +81,17 @@ def open_source(
     -------
     Source
         The table, which can be read several times.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from joker.data import open_source
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "points.svm"
+    ...     _ = path.write_text("1 1:0.5 3:2\n-1 2:1\n")
+    ...     open_source(path).rows
+    2
     """
     one_hot, kind = check_categories(categories), check_dtype(dtype)
     place = parse_path(path, "train.csv")

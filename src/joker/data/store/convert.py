@@ -70,6 +70,8 @@ def convert(
         ``path``.
     progress : callable, optional
         Called with the number of rows read so far and with the total number, None if that is not known.
+    target, columns, header, categories, schema : optional
+        As for :func:`joker.data.open_source`, if ``source`` is a path.
 
     Returns
     -------
@@ -81,6 +83,17 @@ def convert(
         If a value is not finite or not representable in the type; the message names its row and column.
     InvalidFile
         If the disk is full. Then, and after an interrupt, an existing file is unchanged and no other file is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
+    >>> from joker.data import as_source, convert
+    >>> X, y = np.arange(20.0).reshape(10, 2), np.linspace(0, 1, 10)
+    >>> with TemporaryDirectory() as folder:
+    ...     store = convert(as_source(X, y), f"{folder}/numbers.rows", task="regression")
+    ...     store.shape
+    (10, 2)
     """
     if not isinstance(source, Source):
         wide = "float64" if dtype is not None and np.dtype(dtype) == np.float64 else None

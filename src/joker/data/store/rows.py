@@ -26,7 +26,34 @@ WINDOW_BYTES = 2**20  # that one call reads, at most, for rows that are not cons
 
 @dataclass(frozen=True, eq=False)
 class StoreRows(UploadedRows):
-    """Consecutive rows of a store, which are in random order."""
+    """Consecutive rows of a store, which are in random order.
+
+    Parameters
+    ----------
+    file : RowFile
+        The open file.
+    section : Section
+        The part of the file that has the inputs.
+    start, stop : int
+        The first row, and the row after the last one.
+    floating : torch.dtype
+        The type in which rows are read.
+    upload : Upload
+        The buffers and the device that rows are copied to.
+    scaling : Scaling, optional
+        What inputs are shifted and divided by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
+    >>> from joker.data import as_source, convert
+    >>> X, y = np.arange(20.0).reshape(10, 2), np.linspace(0, 1, 10)
+    >>> with TemporaryDirectory() as folder:
+    ...     store = convert(as_source(X, y), f"{folder}/numbers.rows", task="regression")
+    ...     len(store.x)
+    10
+    """
 
     file: RowFile
     section: Section

@@ -26,7 +26,23 @@ VERIFIED_BYTES = 2**20  # of one read while checksums are compared
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The class of each row."""
+    """The class of each row.
+
+    Parameters
+    ----------
+    classes : array of shape (classes,)
+        The classes, sorted.
+    codes : array of shape (n,)
+        The place of the class of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from joker.data import Labels
+    >>> labels = Labels(np.array(["no", "yes"]), np.array([1, 0, 1]))
+    >>> labels.classes[labels.codes]
+    array(['yes', 'no', 'yes'], dtype='<U3')
+    """
 
     classes: NDArray[Any]  # sorted
     codes: NDArray[Any]  # (n,), indices into classes
@@ -47,6 +63,24 @@ class Store:
 
     :func:`joker.data.convert` makes it and :func:`joker.data.open_store` opens it. Estimators accept it in place of X
     and y.
+
+    Parameters
+    ----------
+    file : RowFile
+        The open file.
+    header : Header
+        The description of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
+    >>> from joker.data import as_source, convert
+    >>> X, y = np.arange(20.0).reshape(10, 2), np.linspace(0, 1, 10)
+    >>> with TemporaryDirectory() as folder:
+    ...     store = convert(as_source(X, y), f"{folder}/numbers.rows", task="regression")
+    ...     store.shape, store.task
+    ((10, 2), 'regression')
     """
 
     file: RowFile
@@ -142,12 +176,28 @@ def open_store(path: AnyPath, *, verify: bool = True) -> Store:
     verify : bool
         Whether to read the whole file and compare its checksums. Otherwise only the header and the length are checked.
 
+    Returns
+    -------
+    Store
+        The store.
+
     Raises
     ------
     MissingFile
         If the file does not exist.
     InvalidFile
         If the file is damaged, of another program or of a newer joker.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
+    >>> from joker.data import as_source, convert, open_store
+    >>> X, y = np.arange(20.0).reshape(10, 2), np.linspace(0, 1, 10)
+    >>> with TemporaryDirectory() as folder:
+    ...     store = convert(as_source(X, y), f"{folder}/numbers.rows", task="regression")
+    ...     open_store(f"{folder}/numbers.rows").shape
+    (10, 2)
     """
     file = RowFile(parse_path(path, EXAMPLE))
     preamble = file.read(PREAMBLE.size, 0)

@@ -1,0 +1,76 @@
+"""Model cards state what is true of the model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from raw_tables import split
+from sklearn.exceptions import NotFittedError
+
+import joker
+from joker.errors import InvalidParameter
+
+
+def cells(text: str) -> dict[str, list[str]]:
+    """The rows of all tables of a page, by their first cell."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line[1:-1].split(" | ")] for line in lines]
+    return {row[0]: row[1:] for row in rows}
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal([5, 100], [1, 30], (60, 2)), columns=["a", "b|c"])
+
+
+def test_a_classifier(frame: pd.DataFrame) -> None:
+    model = joker.KernelLogistic(lam=[0.1, 1.0, 10.0], random_state=0).fit(frame, np.where(frame["a"] > 5, "x", "y"))
+    text = model.card({"accuracy on new rows": 0.9375})
+    found = cells(text)
+    assert text.startswith("# Model card: KernelLogistic\n\n## Data\n")
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        f"## {name}" for name in ("Data", "Model", "Settings", "Scores", "Environment")
+    ]
+    assert found["classes"] == ["`x`, `y`"]
+    assert found["`a`"] == [f"{model.mean_[0]:.6g}", f"{model.scale_[0]:.6g}"]
+    assert "`b\\|c`" in found
+    assert found["relative gap"] == [f"{model.gap_:.2e}"]
+    assert found["accuracy on new rows"] == ["0.9375"]
+    assert found[f"held-out rows, λ = {model.lam_:.4g}"] == [f"{max(model.path_.scores):.6g}"]
+    assert found["`lam`"] == ["`[0.1, 1.0, 10.0]`", "`1.0`"]
+    assert found["joker"] == [joker.__version__]
+
+
+def test_settings_that_differ_come_first(frame: pd.DataFrame) -> None:
+    text = joker.KernelRidge(lam=0.5).fit(frame, frame["a"]).card()
+    rows = text[text.index("| setting |") :].splitlines()
+    assert rows[2].startswith("| `lam` |")
+    assert "## Scores" not in text
+
+
+def test_numbers_without_names() -> None:
+    x = np.random.default_rng(0).normal(size=(80, 60))
+    text = joker.KernelRidge(bandwidth=np.full(60, 2.0), standardize=True).fit(x, x[:, :2]).card()
+    assert cells(text)["outputs"] == ["2"]
+    assert cells(text)["49"][-1] == "2"
+    assert "10 more inputs are not listed." in text
+
+
+def test_a_table_model() -> None:
+    frame, y = split(120)
+    model = joker.JokerRegressor(max_time=0, random_state=0).fit(frame, y)
+    text = model.card({"R² on new rows": 0.5})
+    found = cells(text)
+    assert found["columns"] == ["7"]
+    assert found["country"][:2] == ["left out", "constant"]
+    assert found["held-out rows"] == [f"{model.held_out_score_:.6g}"]
+    assert found["R² on new rows"] == ["0.5"]
+
+
+def test_errors(frame: pd.DataFrame) -> None:
+    with pytest.raises(NotFittedError):
+        joker.KernelRidge().card()
+    with pytest.raises(NotFittedError):
+        joker.JokerRegressor().card()
+    with pytest.raises(InvalidParameter, match="scores must be a dictionary from names to numbers; got"):
+        joker.KernelRidge().fit(frame, frame["a"]).card(0.9)  # type: ignore[arg-type]
