@@ -26,6 +26,7 @@ PAGES = [
     "docs/coming-from-thundersvm.md",
     "docs/coming-from-xgboost.md",
     "docs/data.md",
+    "docs/distributed.md",
     "docs/estimators.md",
     "docs/files.md",
     "docs/first-steps.md",

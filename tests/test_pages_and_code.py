@@ -42,6 +42,7 @@ def loss_of(call: str) -> str:
     call = re.sub(r",? with .*", "", call)
     model = eval(f"joker.{call}" if "(" in call else f"joker.{call}()", {"joker": joker})
     found: Loss = model._loss()
+    found = found.two_classes if isinstance(found, losses.RowLoss) else found
     return next(name for name, kind in losses.NAMES.items() if kind is type(found))
 
 

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from repository import ROOT
 
-MODULES = ("joker", "joker.losses", "joker.kernels", "joker.features", "joker.callbacks", "joker.data", "joker.export")
+MODULES = (
+    "joker",
+    "joker.losses",
+    "joker.kernels",
+    "joker.features",
+    "joker.callbacks",
+    "joker.data",
+    "joker.export",
+    "joker.distributed",
+)
 PAGES = ROOT / "docs" / "api"
 SECTION = re.compile(r"^(\w+)\n-+$", re.MULTILINE)
 # A class whose fields are described as attributes, because users read them and never call the class.

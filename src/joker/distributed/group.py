@@ -17,6 +17,12 @@ class Group:
     """The processes of a solve, each with a rank. This class is one process alone, for which nothing has to be sent.
 
     Every process of a group must call the same operations in the same order.
+
+    Examples
+    --------
+    >>> from joker.distributed import Group
+    >>> Group().rank, Group().size, Group().part(10)
+    (0, 1, slice(0, 10, None))
     """
 
     rank, size = 0, 1
@@ -70,13 +76,43 @@ _active: list[Group] = [ALONE]
 
 
 def current() -> Group:
-    """Return the group of the fits of this process."""
+    """Return the group of the fits of this process.
+
+    Returns
+    -------
+    Group
+        The group; that of one process outside `joker.distributed.group`.
+
+    Examples
+    --------
+    >>> import joker
+    >>> joker.distributed.current().size
+    1
+    """
     return _active[-1]
 
 
 @contextmanager
 def activate(group: Group) -> Iterator[Group]:
-    """Let all fits of this process be fits of the group."""
+    """Let all fits of this process be fits of the group.
+
+    Parameters
+    ----------
+    group : Group
+        The group.
+
+    Yields
+    ------
+    Group
+        The same group.
+
+    Examples
+    --------
+    >>> from joker.distributed import ALONE, activate, current
+    >>> with activate(ALONE):
+    ...     print(current().rank)
+    0
+    """
     _active.append(group)
     try:
         yield group

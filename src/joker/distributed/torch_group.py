@@ -20,7 +20,22 @@ TIMEOUT = 60.0  # seconds that a process waits for the others
 
 
 class TorchGroup(Group):
-    """All processes of the process group that ``torch.distributed`` has initialised."""
+    """All processes of the process group that ``torch.distributed`` has initialised.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds that a process waits for the others.
+
+    Examples
+    --------
+    `joker.distributed.group` makes it where several processes were started:
+
+    >>> import joker
+    >>> with joker.distributed.group() as processes:
+    ...     isinstance(processes, joker.distributed.TorchGroup)
+    False
+    """
 
     def __init__(self, timeout: float = TIMEOUT) -> None:
         self.timeout, self.sent = timeout, 0
@@ -106,6 +121,11 @@ def group(timeout: float = TIMEOUT) -> Iterator[Group]:
     ----------
     timeout : float
         Seconds that a process waits for the others before it gives up.
+
+    Yields
+    ------
+    Group
+        The group, with the ``rank`` of this process and its ``size``.
 
     Examples
     --------
