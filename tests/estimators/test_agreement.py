@@ -126,3 +126,22 @@ def test_quantile_regressor(regression: tuple[Array, Array], tau: float) -> None
     theirs = QuantileRegressor(quantile=tau, alpha=0, fit_intercept=False).fit(X, y)
     ours = joker.KernelQuantile(**LINEAR | {"quantile": tau, "lam": 1e-4}).fit(X, y)
     assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+
+
+def test_a_penalty_below_the_rounding_of_float32() -> None:
+    """Conjugate gradients in float32 would stall far from the solution; in float64 they agree with a factorisation."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (1_500, 2))
+    y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=1_500)
+    settings = {"lam": 1e-5, "bandwidth": 0.7, "fit_intercept": False, "standardize": False, "scale_target": False}
+    model = joker.KernelRidge(**settings, n_features=None, block_size=500).fit(X, y)
+    other = kernel_ridge.KernelRidge(alpha=1e-5, kernel="rbf", gamma=1 / (2 * 0.7**2)).fit(X, y - y.mean())
+    assert model.gap_ < 1e-3
+    assert np.abs(model.predict(X) - y.mean() - other.predict(X)).max() < 0.05
+
+
+def test_a_fit_that_stalls_far_away_warns() -> None:
+    X = np.random.default_rng(0).uniform(-3, 3, (1_500, 2))
+    model = joker.KernelRidge(lam=1e-6, bandwidth=0.7, precision="float32", n_features=None, block_size=500)
+    with pytest.warns(joker.errors.ConvergenceWarning, match="use precision='float64', or a larger lam"):
+        model.fit(X, np.sin(2 * X[:, 0]))

@@ -425,7 +425,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def conclusion_(self) -> str:
         """What the gap and the last epoch say about the fit, in words."""
         check_is_fitted(self)
-        return conclusion(self.gap_, self.tol, self._last_fall)
+        return conclusion(self.gap_, self.tol, self._last_fall, self.stop_reason_)
 
     @property
     def _last_fall(self) -> float | None:
@@ -437,7 +437,11 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
 
     def _warn_if_far(self) -> None:
         """Warn if the fit has ended far from the optimum, unless it has no tolerance or is to end early."""
-        if self.tol > 0 and not self.early_stopping and ended_far(self.gap_, self.tol, self._last_fall):
+        if (
+            self.tol > 0
+            and not self.early_stopping
+            and ended_far(self.gap_, self.tol, self._last_fall, self.stop_reason_)
+        ):
             warnings.warn(errors.ConvergenceWarning(f"{type(self).__name__}: {self.conclusion_}"), stacklevel=4)
 
     def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self:

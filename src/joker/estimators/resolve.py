@@ -67,7 +67,7 @@ def fit_specs(
     usual = EXACT_BLOCK if m is None and device.type == "cpu" else BLOCK
     for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited, usual):
         Blocks(n, size)  # raises where the size is no number of rows
-        dtype, mixed = precision(given.precision, given.dtype, size >= n, device)
+        dtype, mixed = precision(given.precision, given.dtype, size >= n or rounding_matters(given, n, m), device)
         choices = settings(given, size, m, n, targets, n_lams, seed, device, dtype)
         for host, chosen in product((False, True) if movable else (False,), choices):
             yield FitSpec(
@@ -195,13 +195,18 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
     return None if exact or not kernel.feature_kinds else FEATURES
 
 
-def precision(given: str, dtype: str | torch.dtype, one_block: bool, place: torch.device) -> tuple[torch.dtype, bool]:
+def rounding_matters(given: Any, n: int, m: int | None) -> bool:
+    """Return whether a linear system with the kernel matrix has a λ below the rounding errors of its eigenvalues."""
+    return m is None and is_linear_system(given) and min(penalties(given.lam)) < torch.finfo(torch.float32).eps * n
+
+
+def precision(given: str, dtype: str | torch.dtype, full: bool, place: torch.device) -> tuple[torch.dtype, bool]:
     """Return the floating-point type of the computation, and whether the kernel of a block may be less precise."""
     if given not in PRECISIONS:
         raise UnknownName.among("precision", given, PRECISIONS)
     auto = isinstance(dtype, str) and dtype == AUTO
     stated = None if auto else parse_dtype(dtype)
-    meant = PRECISIONS[given] or stated or (torch.float64 if one_block else torch.float32)
+    meant = PRECISIONS[given] or stated or (torch.float64 if full else torch.float32)
     if stated not in (None, meant):
         raise InvalidParameter(
             f"precision and dtype must agree; got precision={given!r} and dtype={dtype!r}. Leave out one of the two."

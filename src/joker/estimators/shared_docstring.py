@@ -77,8 +77,9 @@ dtype : {"auto", "float32", "float64"}
     The type to compute in. ``"auto"`` is float64 if the problem fits one block, else float32.
 precision : {"auto", "mixed", "float32", "float64"}
     ``"mixed"`` is float32, with the kernel among the rows of a block computed on the tensor cores of a CUDA GPU. This
-    changes the steps and not the solution. ``"auto"`` is float64 if the problem fits one block, else mixed. On the CPU,
-    mixed is the same as float32.
+    changes the steps and not the solution. ``"auto"`` is float64 if the problem fits one block, or for a squared loss
+    with the kernel itself whose λ is below the rounding errors of float32; else mixed. On the CPU, mixed is the same as
+    float32.
 memory : int, str or "auto"
     The maximum memory of ``fit`` and ``predict``, such as ``"500MB"``: the growth of the process on the CPU, the
     allocated memory on a GPU. With less memory, blocks, chunks of the features and tiles are smaller; ``plan`` shows

@@ -42,19 +42,21 @@ FAR = 0.1  # relative gap above which a solve has ended far from the optimum, un
 SLOW_FALL = 1e-3  # share by which the objective falls in an epoch, below which a longer solve changes little
 
 
-def conclusion(gap: float, tol: float, fall: float | None) -> str:
-    """Return in words what the relative gap and the fall of the objective in the last epoch mean."""
+def conclusion(gap: float, tol: float, fall: float | None, reason: str = "") -> str:
+    """Return in words what the relative gap, the fall of the objective in the last epoch and the reason to end mean."""
     if gap <= tol:
         return f"Solved: the objective is at most {gap:.2g} times its value above the minimum (tol={tol:g})."
     fell = "" if fall is None else f" In the last epoch it fell by {max(fall, 0):.2%}."
     advice = "A longer fit would change little." if _slow(fall) else "Raise max_epochs, or use a larger lam."
+    if reason == Reason.STALLED.value and gap > FAR:
+        advice = "Rounding errors are too large for this lam: use precision='float64', or a larger lam."
     share = f"{gap:.1%}" if gap < 1 else "an unknown share"
     return f"Not solved to tol={tol:g}: the objective may be {share} above its minimum.{fell} {advice}"
 
 
-def ended_far(gap: float, tol: float, fall: float | None) -> bool:
+def ended_far(gap: float, tol: float, fall: float | None, reason: str = "") -> bool:
     """Return whether a solve has ended so far from the optimum that its model may differ from what was asked for."""
-    return gap > max(FAR, tol) and not _slow(fall)
+    return gap > max(FAR, tol) and (not _slow(fall) or reason == Reason.STALLED.value)
 
 
 def _slow(fall: float | None) -> bool:
