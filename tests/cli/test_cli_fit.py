@@ -160,7 +160,10 @@ def test_what_is_printed(tmp_path: Path, table: Path) -> None:
         (["-t", "size", "--loss", "huber", "--class-weight", "balanced"], "--class-weight must be used with classes"),
         (["-t", "place", "--class-weight", "on=1"], "some of the classes in, out"),
         (["-t", "size", "--task", "regress", "--multi-class", "ovr"], "--multi-class must be used with classes"),
-        (["-t", "size", "--task", "regress", "--multi-class", "softmax"], "--multi-class softmax is for classification"),
+        (
+            ["-t", "size", "--task", "regress", "--multi-class", "softmax"],
+            "--multi-class softmax is for classification",
+        ),
         (["-t", "size", "--task", "regress", "--calibrate"], "--calibrate must be used with classes"),
         (
             ["-t", "place", "--multi-class", "softmax", "--loss", "hinge"],

@@ -304,3 +304,14 @@ def test_a_wrong_setting_is_refused(few: tuple[Array, Array], model: Any, kind: 
 def test_a_regressor_has_no_loss_of_classes(few: tuple[Array, Array]) -> None:
     with pytest.raises(InvalidParameter, match="loss must be one for regression; got 'softmax'"):
         joker.KernelRegressor(loss="softmax").fit(few[0], few[0][:, 0])
+
+
+@pytest.mark.parametrize("model", [KernelLogistic(), KernelSVC(multi_class="crammer_singer", calibrate=True)])
+def test_settings_are_tuned(few: tuple[Array, Array], model: Any) -> None:
+    """One bandwidth and two λ, so that the search is short."""
+    x, y = few
+    settings: dict[str, Any] = {"kernels": ["gaussian"], "bandwidths": [1.0], "lam": [0.3, 3.0], "relevance": False}
+    tuned = joker.tune(x, y, estimator=model, random_state=0, **settings).estimator
+    assert isinstance(tuned._loss(), Softmax | CrammerSinger)
+    assert tuned.score(x, y) > 0.7
+    assert_allclose(tuned.predict_proba(x).sum(axis=1), 1, rtol=1e-6)
