@@ -8,8 +8,8 @@ itself. Each is fitted for every λ = 1/C of a grid, and the λ with the smalles
 Losses without probabilities are calibrated on the held-out rows: those of joker by `calibrate=True`, LIBSVM's by
 scikit-learn's CalibratedClassifierCV. Accuracy, log loss and expected calibration error (of the largest probability, in
 15 bins) are those of test rows. Seconds are those of one fit with the chosen λ; every program has one thread and runs
-in a process of its own, and a fit of joker ends after 10 s. The last table has the seconds of an epoch with features and
-ten classes.
+in a process of its own, and a fit of joker ends after 10 s. The last table has the seconds of an epoch with features
+and ten classes.
 """
 
 from __future__ import annotations
