@@ -120,7 +120,7 @@ SECTIONS = (
     Section(
         "multiclass",
         "Several classes as one problem",
-        "One Gaussian kernel with one bandwidth for all models, up to 2,000 training rows, the kernel itself; λ has "
+        "One Gaussian kernel with one bandwidth for all models, up to 1,200 training rows, the kernel itself; λ has "
         "the smallest log loss on held-out rows. The letters are generated. The calibration error is the mean "
         "difference of the largest probability and the accuracy, in 15 bins.",
         "python benchmarks/multiclass.py",

@@ -54,5 +54,5 @@ def optimum(name: str, data: Classes, lam: float) -> float:
     alpha = cp.multiply(c, own - p)
     psi = -cp.sum(cp.multiply(c, cp.entr(p))) if name == "softmax" else cp.sum(cp.multiply(1 - own, alpha))
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(root @ alpha) + psi), [cp.sum(p, axis=1) == 1])
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
     return float(problem.value)

@@ -90,7 +90,7 @@ def _rows(sample: Sample) -> NDArray[np.intp]:
     """Evenly spaced rows of positive weight."""
     n = len(sample.y)
     few = min(n, SLOPE_ROWS, max(1, PROBABILITY_ENTRIES // sample.y.shape[1]))
-    rows = np.arange(few) * n // few
+    rows: NDArray[np.intp] = np.arange(few) * n // few
     return rows if sample.w is None else rows[sample.w[rows] > 0]
 
 
