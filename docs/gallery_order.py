@@ -10,7 +10,7 @@ ORDER = (
     "raw_table",
     "calibration_curve",
     "rare_class",
-    "multiclass_softmax",
+    "several_classes",
     "lambda_path",
     "convergence",
     "input_bandwidths",

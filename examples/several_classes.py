@@ -1,11 +1,17 @@
-"""Several classes: one problem for all of them or one for each, probabilities, and whether these can be trusted.
+"""
+Several classes as one problem
+==============================
 
-python examples/several_classes.py [--quick]
+One problem for all classes or one for each, probabilities, and whether these can be trusted.
+
+``python examples/several_classes.py [--quick]``
 """
 
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.calibration import CalibrationDisplay
 from sklearn.metrics import accuracy_score, log_loss
 
 from joker import KernelLogistic, KernelSVC
@@ -37,6 +43,7 @@ for name, model in models.items():
     scores = accuracy_score(y_test, model.predict(X_test)), log_loss(y_test, model.predict_proba(X_test))
     print(f"{name:28}{scores[0]:10.3f}{scores[1]:10.3f}")
 
+# %%
 # Reliability: of the rows that get a class with probability p, a share p should have it.
 p = models["softmax"].predict_proba(X_test)
 for low, high in ((0.0, 0.1), (0.45, 0.55), (0.9, 1.01)):
@@ -44,17 +51,15 @@ for low, high in ((0.0, 0.1), (0.45, 0.55), (0.9, 1.01)):
     right = (y_test[:, None] == models["softmax"].classes_)[given].mean()
     print(f"mean probability {p[given].mean():.2f}: {right:.2f} of the rows have the class")
 
-try:
-    import matplotlib.pyplot as plt
-    from sklearn.calibration import CalibrationDisplay
-except ImportError:
-    print("no plot: matplotlib is not installed")
-else:
-    figure, axes = plt.subplots()
-    for name, model in models.items():
-        CalibrationDisplay.from_predictions(
-            y_test == "A", model.predict_proba(X_test)[:, 0], n_bins=10, name=name, ax=axes
-        )
-    axes.set(title="Probability of class A", xlabel="predicted", ylabel="share of the rows")
-    figure.savefig("several_classes.png")
-    print("plot: several_classes.png")
+# %%
+# A curve on the diagonal is a model whose probabilities are shares of rows.
+
+plt.style.use("seaborn-v0_8-colorblind")
+figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
+for marker, (name, model) in zip("osD^", models.items(), strict=True):
+    CalibrationDisplay.from_predictions(
+        y_test == "A", model.predict_proba(X_test)[:, 0], n_bins=10, name=name, ax=ax, marker=marker
+    )
+ax.set(xlabel="predicted probability of class A", ylabel="share of the rows that have class A")
+ax.legend(loc="upper left")
+plt.show()

@@ -192,7 +192,6 @@ CHECKS = {
     "save_and_load": saving,
     "several_classes": classes,
 }
-PLOTTING = ("lambda_path", "quantile_bands", "robust_regression", "several_classes")
 
 
 # These take some seconds even with few rows.

@@ -119,14 +119,15 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
 
     def _check_held_out(self, sample: Sample, strata: NDArray[Any] | None, share: float) -> None:
         """Refuse classes that the training rows and the held-out rows cannot both have."""
-        if strata is None or isinstance(sample.x, StoreRows):  # a store holds out its last rows, whatever their class
+        # Only a calibration needs them. A store holds out its last rows, whatever their class.
+        if not self.calibrate or strata is None or isinstance(sample.x, StoreRows):
             return
         remedy = "Give fit an eval_set, or leave out such rows."
         rows = np.bincount(strata, minlength=len(self.classes_))
         if rows.min() < 2:
             raise InvalidData(
-                "every class must have at least two rows where rows are held out, for several values of lam, early "
-                f"stopping or calibrate; class {self.classes_[rows.argmin()]!s} has one. {remedy}"
+                "every class must have at least two rows where rows are held out for calibrate=True; class "
+                f"{self.classes_[rows.argmin()]!s} has one. {remedy}"
             )
         if (held := math.ceil(share * len(strata))) < len(self.classes_):
             raise InvalidData(
