@@ -138,10 +138,3 @@ def test_a_penalty_below_the_rounding_of_float32() -> None:
     other = kernel_ridge.KernelRidge(alpha=1e-5, kernel="rbf", gamma=1 / (2 * 0.7**2)).fit(X, y - y.mean())
     assert model.gap_ < 1e-3
     assert np.abs(model.predict(X) - y.mean() - other.predict(X)).max() < 0.05
-
-
-def test_a_fit_that_stalls_far_away_warns() -> None:
-    X = np.random.default_rng(0).uniform(-3, 3, (1_500, 2))
-    model = joker.KernelRidge(lam=1e-6, bandwidth=0.7, precision="float32", n_features=None, block_size=500)
-    with pytest.warns(joker.errors.ConvergenceWarning, match="use precision='float64', or a larger lam"):
-        model.fit(X, np.sin(2 * X[:, 0]))
