@@ -118,6 +118,13 @@ SECTIONS = (
         "python benchmarks/same_problem.py",
     ),
     Section(
+        "distributed",
+        "Several processes",
+        "Processes with one thread each on one computer, rows of covtype. The efficiency is the time of one process, "
+        "divided by the number of processes times their time. The block solve is done by every process.",
+        "python benchmarks/distributed.py",
+    ),
+    Section(
         "multiclass",
         "Several classes as one problem",
         "One Gaussian kernel with one bandwidth for all models, up to 1,200 training rows, the kernel itself; λ has "

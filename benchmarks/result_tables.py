@@ -175,16 +175,31 @@ def case_name(name: str) -> str:
 def same_problem(results: Results) -> Iterator[str]:
     """Yield the seconds of each program to each level of the gap."""
     levels = ("0.01", "0.001", "0.0001")
-    steps = " | ".join(f"to {level}" for level in levels)
-    yield f"| problem | program | {steps} | gap at the end | memory | work |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    rows = []
     for problem, programs in results["cells"].items():
         for program, found in programs.items():
             reached = found.get("reached", {})
-            times = " | ".join(f"{reached[level]:.1f} s" if level in reached else "–" for level in levels)
-            end = f"{found['gap']:.1e} | {found['megabytes']:,} MB" if "gap" in found else "failed | –"
-            work = f"{found['work']:.1f} n²" if "work" in found else "–"
-            yield f"| {problem} | {program} | {times} | {end} | {work} |"
+            times = [f"{reached[level]:.1f} s" if level in reached else None for level in levels]
+            end = [f"{found['gap']:.1e}", f"{found['megabytes']:,} MB"] if "gap" in found else ["failed", None]
+            rows.append([problem, program, *times, *end, f"{found['work']:.1f} n²" if "work" in found else None])
+    steps = (f"to {level}" for level in levels)
+    yield table(("problem", "program", *steps, "gap at the end", "memory", "work"), rows)
+
+
+def distributed(results: Results) -> Iterator[str]:
+    """The step of one process against that of several."""
+    rows = [
+        [
+            name,
+            str(run["processes"]),
+            f"{1e3 * run['seconds_per_step']:.0f} ms",
+            f"{run['efficiency']:.2f}",
+            f"{run['bytes_per_step']:,.0f}",
+        ]
+        for name, case in results["cases"].items()
+        for run in case["runs"]
+    ]
+    yield table(("case", "processes", "step", "efficiency", "bytes that a process gives to a step"), rows)
 
 
 def multiclass(results: Results) -> Iterator[str]:
@@ -441,7 +456,7 @@ def _details(name: str, models: Results) -> Iterator[list[object]]:
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
-        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, same_problem, multiclass, tuning, standardize,
+        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, same_problem, distributed, multiclass, tuning, standardize,
         out_of_core, path, averaging, block_solver, ablations, scaling, figures, demo, tables,
     )
 }  # fmt: skip
