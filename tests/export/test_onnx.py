@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from onnx_sessions import session_of
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
@@ -18,7 +19,7 @@ from joker.errors import InvalidParameter, MissingPackage, UnknownName
 from joker.kernels import KERNELS, Gaussian
 
 onnx = pytest.importorskip("onnx", reason="needs onnx")
-pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 
 TOLERANCE = 1e-5  # of the largest value of an output
 ROWS, INPUTS, FEATURES = 48, 3, 32
@@ -269,3 +270,27 @@ def test_a_model_on_a_gpu_is_exported(tmp_path: Path) -> None:
     for m in (None, 30):
         model = joker.KernelRidge(n_features=m, device="cuda").fit(torch.from_numpy(x), torch.from_numpy(y))
         assert difference(outputs(model, tmp_path / "model.onnx", x), expected(model, x)) < TOLERANCE
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "model",
+    [
+        joker.KernelLogistic(),
+        joker.KernelLogistic(calibrate=True),
+        joker.KernelSVC(calibrate=True),
+        joker.KernelSVC(multi_class="crammer_singer", calibrate=True),
+        joker.KernelClassifier(loss="softmax", n_features=30, random_state=0),
+    ],
+    ids=repr,
+)
+def test_probabilities_of_coupled_and_of_calibrated_classes(model: Any, classes: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)).astype(np.float32)
+    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [-0.5, 0.5][: classes - 1])
+    model = clone(model).fit(X, y)
+    joker.export.to_onnx(model, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    label, p = session.run(["label", "probabilities"], {session.get_inputs()[0].name: X})
+    np.testing.assert_array_equal(label, model.predict(X))
+    np.testing.assert_allclose(p, model.predict_proba(X), atol=1e-5)

@@ -13,6 +13,7 @@ from joker.data import Scaling
 from joker.models import Machine
 
 SIGMOID, SOFTMAX, NORMALISED_SIGMOIDS = "sigmoid", "softmax", "normalised sigmoids"
+CALIBRATED = "calibrated"  # a softmax with a slope and offsets; two classes have the values -f/2 and f/2
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +27,9 @@ class PredictionForm:
     dtype: np.dtype[Any]  # of predictions
     one_column: bool  # whether predictions have the shape (n,)
     classes: NDArray[Any] | None  # None for numbers
-    probabilities: str | None  # SIGMOID, SOFTMAX, NORMALISED_SIGMOIDS or None
+    probabilities: str | None  # SIGMOID, SOFTMAX, NORMALISED_SIGMOIDS, CALIBRATED or None
     slope: float  # of the softmax
+    offsets: NDArray[np.float64] | None  # (classes,), of a calibrated softmax
     ranks: NDArray[np.intp] | None  # the rank of each quantile level; None if predictions are not sorted
 
 
@@ -46,11 +48,14 @@ def prediction_form(model: Any) -> PredictionForm:
         classes=classes,
         probabilities=None if classes is None else _probabilities(model),
         slope=float(getattr(model, "_slope", None) or 1.0),
+        offsets=getattr(model, "_offsets", None),
         ranks=np.argsort(np.argsort(model._levels, kind="stable")) if several else None,
     )
 
 
 def _probabilities(model: Any) -> str | None:
+    if getattr(model, "_offsets", None) is not None:
+        return CALIBRATED
     if not model._loss().sigmoid:
         return None
     if len(model.classes_) == 2:

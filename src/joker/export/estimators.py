@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from joker.errors import InvalidParameter
-from joker.estimators.prediction_form import NORMALISED_SIGMOIDS, SIGMOID, PredictionForm, prediction_form
+from joker.estimators.prediction_form import CALIBRATED, NORMALISED_SIGMOIDS, SIGMOID, PredictionForm, prediction_form
 from joker.export.graph import Array, Graph
 from joker.export.machines import decision
 
@@ -98,7 +98,13 @@ def _probabilities(graph: Graph, form: PredictionForm, f: str) -> str | None:  #
     if form.probabilities == NORMALISED_SIGMOIDS:
         p = graph.op("Sigmoid", f)
         return graph.op("Div", p, graph.op("ReduceSum", p, graph.constant(np.array([1])), keepdims=1))
-    slope = graph.op("CastLike", graph.constant(np.array(form.slope)), f)
+    two = len(form.classes) == 2 if form.classes is not None else False
+    slope = graph.op("CastLike", graph.constant(np.array(form.slope / 2 if two else form.slope)), f)
+    if form.probabilities == CALIBRATED:
+        assert form.offsets is not None
+        values = graph.op("Concat", graph.op("Neg", f), f, axis=1) if two else f
+        offsets = graph.op("CastLike", graph.constant(np.asarray(form.offsets, dtype=np.float64)), f)
+        return graph.op("Softmax", graph.op("Add", graph.op("Mul", values, slope), offsets), axis=1)
     return graph.op("Softmax", graph.op("Mul", f, slope), axis=1)
 
 
