@@ -165,7 +165,7 @@ def test_bad_settings_of_early_stopping(given) -> None:
 
 
 def test_the_time_limit_ends_within_an_epoch() -> None:
-    result = descend(make(max_epochs=1e9, block_size=1), [TimeLimit(0.05)])
+    result = descend(make(max_epochs=1e9, block_size=1), [TimeLimit(1e-6)])
     assert result.reason == "The time allowed was used up."
     assert result.record.epoch > 0
     with pytest.raises(InvalidParameter, match="seconds must be a positive number"):
