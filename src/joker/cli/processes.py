@@ -21,16 +21,15 @@ def started_together() -> bool:
 
 def run_together(run: Callable[[], int], arguments: Sequence[str]) -> int:
     """Run the program in this process as one of several, and return its exit status."""
-    shared = next((name for name in arguments if not name.startswith("-")), "") in SHARED
+    if next((name for name in arguments if not name.startswith("-")), "") not in SHARED:
+        return run() if os.environ.get("RANK", "0") == "0" else 0  # no process waits for the first one
     try:
         with group() as processes:
             if processes.rank == 0:
                 status = run()
-            elif shared:
+            else:
                 with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
                     status = run()
-            else:
-                status = 0
             if status == 0:
                 processes.decide(True)  # the others wait for the first
             return status

@@ -148,15 +148,10 @@ class TensorRows(Rows):
 
 
 @dataclass(frozen=True, eq=False)
-class PartOfRows(Rows):
-    """Consecutive rows of others."""
+class RowsOfOthers(Rows):
+    """Some rows of others, in their type and on their device."""
 
     whole: Rows
-    rows: slice
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows.stop - self.rows.start, self.whole.shape[1]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -165,6 +160,17 @@ class PartOfRows(Rows):
     @property
     def device(self) -> torch.device:
         return self.whole.device
+
+
+@dataclass(frozen=True, eq=False)
+class PartOfRows(RowsOfOthers):
+    """Consecutive rows of others."""
+
+    rows: slice
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.stop - self.rows.start, self.whole.shape[1]
 
     @property
     def index_device(self) -> torch.device:
@@ -259,23 +265,14 @@ class HostRows(UploadedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class SomeRows(Rows):
+class SomeRows(RowsOfOthers):
     """A subset of other rows, by their numbers."""
 
-    whole: Rows
     rows: Tensor  # (k,), on the index_device of whole
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.rows), self.whole.shape[1]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.whole.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.whole.device
 
     @property
     def index_device(self) -> torch.device:

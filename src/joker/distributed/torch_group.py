@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -112,7 +111,7 @@ class TorchGroup(Group):
 
 @contextmanager
 def group(timeout: float = TIMEOUT) -> Iterator[Group]:
-    """Let all fits and predictions inside be done by all processes of ``torch.distributed`` together.
+    """Let all fits inside be done by all processes of ``torch.distributed`` together.
 
     Each process runs the same program on the same data. It is started by ``torchrun``, by Ray, or by any launcher that
     initialises ``torch.distributed`` or sets its environment variables; without them, one process works alone.
@@ -157,7 +156,7 @@ def group(timeout: float = TIMEOUT) -> Iterator[Group]:
             _end()
 
 
-def _end() -> Any:
+def _end() -> None:
     """Leave the process group that was begun here, also where other processes have ended."""
     try:
         dist.destroy_process_group()
