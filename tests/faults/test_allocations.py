@@ -11,7 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import joker
 from joker.cli import main
+from joker.errors import BudgetTooSmall
 from joker.estimators import KernelRidge
+from joker.runtime import OutOfMemory
+from joker.solvers import Descent
 
 INPUTS = ("--columns", "a,b")
 POINTS = np.array([[0.1, 0.2], [-1.0, 2.0]])
@@ -83,3 +86,24 @@ def test_an_estimator_fits_again(n_features: int | None, count: int) -> None:
             fitted(model, limit)
     fitted(model, 0)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
+def test_an_evaluation_without_memory_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can be computed again is freed first; a second failure is said in a sentence."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = joker.KernelHuber(n_features=20, max_epochs=3, tol=0.0, block_size=64, random_state=0)
+    expected = model.fit(X, X[:, 0]).predict(X)
+    best, failures = Descent.best, [1]
+
+    def fails(self: Descent) -> object:
+        if failures[0]:
+            failures[0] -= 1
+            raise OutOfMemory("CUDA out of memory")
+        return best(self)
+
+    monkeypatch.setattr(Descent, "best", fails)
+    np.testing.assert_array_equal(model.fit(X, X[:, 0]).predict(X), expected)
+    assert failures == [0]
+    failures[0] = 2
+    with pytest.raises(BudgetTooSmall, match=r"the GPU must have room .* device='cpu'"):
+        model.fit(X, X[:, 0])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import cvxpy as cp
 import numpy as np
+import pytest
 import torch
 from solvers.problems import Small, small
 from torch import Tensor
@@ -46,6 +46,7 @@ def several_classes(mode: str, weighted: bool, n: int = 300, k: int = 4) -> Clas
 
 def optimum(name: str, data: Classes, lam: float) -> float:
     """Minimise the dual over the shares of the classes; written from the formulas and from nothing in joker."""
+    cp = pytest.importorskip("cvxpy")
     c = (data.base.c / lam).numpy()
     keep = c > 0
     c, root = c[keep, None], data.base.root.numpy()[:, keep]

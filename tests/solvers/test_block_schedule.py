@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from joker.prepare import prepare
-from joker.runtime.cuda_graphs import OutOfMemory
+from joker.runtime import OutOfMemory
 from joker.solvers import BlockSolver, Descent, FeatureState, Settings
 from joker.solvers.feature_chunks import AHEAD_ENTRIES_ONE_COLUMN, Chunking, choose_chunking, feature_step_bytes
 

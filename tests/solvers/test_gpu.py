@@ -11,7 +11,8 @@ from joker.data import HostRows
 from joker.errors import BudgetTooSmall, CaptureFailed
 from joker.features import FeatureMap
 from joker.prepare import prepare
-from joker.runtime.cuda_graphs import OutOfMemory, Replay
+from joker.runtime import OutOfMemory
+from joker.runtime.cuda_graphs import Replay
 from joker.runtime.upload import Upload
 from joker.solvers import Descent, FeatureState, Settings
 from joker.solvers.feature_chunks import Chunking

@@ -50,7 +50,7 @@ from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import FitSpec, Plan
 from joker.planning.estimator_plan import plan_estimator_fit, plan_estimator_predict
 from joker.prepare import Training, build
-from joker.runtime import chunks, release_memory
+from joker.runtime import chunks, enough_memory, release_memory
 from joker.solvers import Problem
 from joker.solvers.report import conclusion, ended_far
 
@@ -287,25 +287,26 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             share = resolve.fraction(self.validation_fraction)
             self._check_held_out(sample, strata, share)
             sample, held = sample.hold_out(share, strata, seed)
-        self._constant = resolve.flag("fit_intercept", self.fit_intercept)
-        self._offset = self._centre(sample)
-        self._target_scale = self._unit(sample)
-        self._measure(sample)
-        keeps_path = held is not None or np.ndim(self.lam) > 0
-        spec, self.plan_ = self._specify(sample, len(lams), place, seed, self._scaling, keeps_path, callbacks)
-        training = self._training(spec, sample, lams)
-        if not hasattr(self, "bandwidth_"):
-            self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
-        hashes = ProblemHashes.of(sample, lams, self._target_scale, training) if self.warm_start else None
-        if before and hashes:
-            before.continue_in(training, hashes)
-        judge = None if held is None else HeldOutScorer(self, held, lams, scorer)
-        self._descend(training, sample, lams, judge, callbacks)
-        if hashes:
-            self._warm = WarmStart(seed, hashes, training.descent.state_dict())
-        del training, judge
-        if held is not None:
-            self._use_held_out(held)
+        with enough_memory(place):
+            self._constant = resolve.flag("fit_intercept", self.fit_intercept)
+            self._offset = self._centre(sample)
+            self._target_scale = self._unit(sample)
+            self._measure(sample)
+            keeps_path = held is not None or np.ndim(self.lam) > 0
+            spec, self.plan_ = self._specify(sample, len(lams), place, seed, self._scaling, keeps_path, callbacks)
+            training = self._training(spec, sample, lams)
+            if not hasattr(self, "bandwidth_"):
+                self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
+            hashes = ProblemHashes.of(sample, lams, self._target_scale, training) if self.warm_start else None
+            if before and hashes:
+                before.continue_in(training, hashes)
+            judge = None if held is None else HeldOutScorer(self, held, lams, scorer)
+            self._descend(training, sample, lams, judge, callbacks)
+            if hashes:
+                self._warm = WarmStart(seed, hashes, training.descent.state_dict())
+            del training, judge
+            if held is not None:
+                self._use_held_out(held)
         if hasattr(self, "path_"):
             self.path_.warn_at_the_edge()
         release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
@@ -498,9 +499,10 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             machine, x, one, copied=copied_bytes(X, x), scaling=self._scaling, budget=budget, scratch=scratch
         )
         result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
-        for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
-            f = part.cpu().numpy().astype(self._result_dtype, copy=False)
-            f *= self._target_scale
-            f += self._offset
-            result[tile] = decode(f)
+        with enough_memory(machine.constant.device):
+            for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
+                f = part.cpu().numpy().astype(self._result_dtype, copy=False)
+                f *= self._target_scale
+                f += self._offset
+                result[tile] = decode(f)
         return result

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.losses.base import MARGIN, Bound, Frame, Loss
+from joker.losses.base import MARGIN, Bound, DeviceForm, Frame, Loss
 from joker.losses.classification import Hinge, Logistic
 from joker.losses.combine import Scaled
 
@@ -65,6 +65,11 @@ class RowLoss(Loss):
     def group(self) -> int:  # type: ignore[override]
         """The number of columns that a row couples."""
         return self.classes
+
+    @property
+    def device_form(self) -> DeviceForm | None:
+        """None: the form of a scalar loss would leave out the coupling."""
+        return None
 
     @abstractmethod
     def maximum(self, f: Tensor) -> Tensor:  # (..., k) -> (..., 1)

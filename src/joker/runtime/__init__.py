@@ -15,7 +15,9 @@ from joker.runtime.devices import (
 from joker.runtime.interrupts import hold_interrupts
 from joker.runtime.memory import (
     DEFAULT_BUDGET,
+    OutOfMemory,
     chunks,
+    enough_memory,
     format_bytes,
     free_bytes,
     parse_bytes,
@@ -31,8 +33,10 @@ from joker.runtime.version import VERSION
 __all__ = [
     "DEFAULT_BUDGET",
     "VERSION",
+    "OutOfMemory",
     "capability",
     "chunks",
+    "enough_memory",
     "format_bytes",
     "free_bytes",
     "generator",

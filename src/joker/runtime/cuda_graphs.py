@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import CaptureFailed
-
-OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError
+from joker.runtime.memory import OutOfMemory
 
 
 class Replay:

@@ -9,7 +9,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from numbers import Integral
 
 import torch
@@ -21,6 +21,7 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
+OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError
 DEFAULT_BUDGET = 256 * 2**20  # bytes of temporary memory if the user names no budget
 CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MiB in float64
 CPU_TILE = 2**23  # bytes of features: larger tiles leave the cache of the CPU and take up to twice the time
@@ -80,6 +81,20 @@ def release_memory(device: torch.device) -> None:
     elif sys.platform == "linux":
         with suppress(AttributeError):  # only the GNU C library has this function
             ctypes.CDLL(None).malloc_trim(0)
+
+
+@contextmanager
+def enough_memory(device: torch.device) -> Iterator[None]:
+    """Say in a sentence that a device has too little memory, in place of an error of torch."""
+    try:
+        yield
+    except OutOfMemory as error:
+        release_memory(device)
+        raise BudgetTooSmall(
+            "the GPU must have room for the model and for the work on a block of rows; "
+            f"{format_bytes(free_bytes(device))} of its memory are free. Another process may hold the rest: free it, "
+            "use fewer features or a smaller block_size, or use device='cpu'."
+        ) from error
 
 
 def peak_bytes(device: torch.device) -> int | None:

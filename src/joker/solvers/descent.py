@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import BudgetTooSmall
-from joker.runtime import format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
-from joker.runtime.cuda_graphs import OutOfMemory
+from joker.runtime import OutOfMemory, format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
 from joker.runtime.threads import one_thread
 from joker.solvers.block.result import Outcome
 from joker.solvers.checkpoint import differences, restore_state, saved_state
@@ -187,7 +186,7 @@ class Descent:
         """Evaluate the gap and store a record; return the point, its gap, and a reason to stop if there is one."""
         self._release_tiles()
         self.state.group.broadcast_(self.state.alpha)  # other processors may round differently
-        point, gap, last_gap = self.best()
+        point, gap, last_gap = self._best_with_less_memory()
         if gap.worst <= self.settings.tol:  # the proof must not use an image with the rounding of thousands of steps
             point, gap = self._recompute(point[0], self.state.alpha if self.method.average() else None)
             if gap.worst > self.settings.tol and self._interval_ended():
@@ -249,6 +248,17 @@ class Descent:
         """Return the memory of freed tiles to the system, so that the next phase does not add to it; not on a GPU."""
         if self.state.alpha.device.type == "cpu" and not self.one_block:
             release_memory(self.state.alpha.device)
+
+    def _best_with_less_memory(self) -> tuple[Point, Gap, Gap]:
+        """Return `best`, after freeing what can be computed again where the device has too little memory."""
+        try:
+            return self.best()
+        except OutOfMemory:
+            if self.state.group.size > 1:  # the others have taken their part
+                raise
+            self.method.release()
+            release_memory(self.state.alpha.device)
+            return self.best()
 
     def _reduce_memory(self) -> None:
         """Free all that can be computed again, and let a step use less scratch space."""

@@ -66,6 +66,10 @@ class ExactState(State):
     def scratch_bytes(self) -> int:
         return self.budget + 2 * self.image.numel() * self.image.element_size()
 
+    @property
+    def never_waits(self) -> bool:
+        return super().never_waits and self.x.index_device.type == self.alpha.device.type
+
     def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
         return OpenBlock(rows, self.kernel(x, x), take(self.image, rows), take(self.alpha, rows), x)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from joker.ops import block_solve
 from joker.runtime import chunks, generator
 from joker.runtime.cuda_graphs import Replay
+from joker.solvers.block.trust_region import never_waits
 from joker.solvers.exact_state import ExactState
 from joker.solvers.gap import Gap
 from joker.solvers.method import Method
@@ -50,8 +50,7 @@ class GreedyBlocks(Method):
         self.diagonal = state.diagonal()
         # Equal gains, as at the start, are ordered at random, because rows may be sorted by class.
         self._tie = torch.randperm(n, generator=generator(settings.seed, "ties")).to(state.alpha.device)
-        fused = problem.dual is not None and block_solve.available(state.alpha.device, b)
-        self._captured = fused and state.group.size == 1
+        self._captured = state.never_waits and never_waits(problem.loss, problem.dual, state.alpha.device, b)
         self.release()
 
     def release(self) -> None:

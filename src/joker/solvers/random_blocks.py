@@ -8,9 +8,8 @@ from math import inf
 from torch import Tensor
 
 from joker.data import Blocks
-from joker.ops import block_solve
 from joker.solvers.average import Average
-from joker.solvers.block.trust_region import BlockSolver
+from joker.solvers.block.trust_region import BlockSolver, never_waits
 from joker.solvers.block_buffers import PreparedBlock
 from joker.solvers.block_schedule import BlockSchedule
 from joker.solvers.gap import Gap, Point
@@ -39,9 +38,8 @@ class RandomBlocks(Method):
         # One block of an unbounded quadratic loss is solved by one factorisation, to the last digit.
         factorised = self.blocks.count == 1 and problem.loss.quadratic and problem.loss.unbounded
         self._dual = None if factorised else problem.dual
-        fused = self._dual is not None and block_solve.available(state.alpha.device, self.blocks.size)
-        fused = fused and state.group.size == 1  # a step that waits for other processes is not captured
-        self.schedule = BlockSchedule(state, self.blocks, replayed=fused)
+        solved = never_waits(problem.loss, self._dual, state.alpha.device, self.blocks.size)
+        self.schedule = BlockSchedule(state, self.blocks, replayed=solved and state.never_waits)
 
     @property
     def solver(self) -> BlockSolver:

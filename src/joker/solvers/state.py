@@ -83,6 +83,11 @@ class State(SavedTensors, ABC):
         """The approximate number of bytes that a step needs beside the state."""
 
     @property
+    def never_waits(self) -> bool:
+        """Whether a step waits neither for other processes nor for rows in host memory: a graph can capture it."""
+        return self.group.size == 1
+
+    @property
     def whole_shape(self) -> tuple[int, int]:
         """The shape of the image, with the parts of all processes."""
         return len(self.image), self.image.shape[1]

@@ -16,11 +16,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from joker.ops import row_solve
 from joker.solvers.block.admm import RELAXATION, Admm, shifted_inverse
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.block.rows import RowProblem, dot64, norm
 
 ROUND_STEPS = 24  # iterations between two evaluations of the gradient
+FUSED_ROUNDS = 2  # rounds of a solve that does not wait for the CPU
 RHO_FACTOR = 4.0  # of ρ of a box problem; best of 1 to 64 for kernels of three bandwidths
 LEAST_RHO = 0.5  # as a share of the mean of K's diagonal; best of 0.003 to 64 where K is singular
 
@@ -57,14 +59,18 @@ class RowAdmm:
         size: Tensor = norm(self.problem.f) + norm(self.s) * largest
         return torch.finfo(size.dtype).eps * size
 
+    def run(self, max_rounds: int) -> BlockResult:
+        """Do rounds until all groups are done; on a GPU a fixed number, as nothing waits for the CPU."""
+        fused = self.problem.fused
+        for _ in range(min(max_rounds, FUSED_ROUNDS) if fused else max_rounds):
+            if not fused and bool(self.done.all()):
+                break
+            self.advance()
+        return self.result()
+
     def advance(self) -> None:
         """Do one round of iterations, and keep their point in every group in which it is the best so far."""
-        s, u = self.at, self.u
-        for _ in range(ROUND_STEPS):
-            p = _times(s - u, self.inverse).sub_(self.pull)
-            v = torch.lerp(s, p, RELAXATION).add_(u)
-            s = self.room - project_rows(self.room - v, self.problem.c)
-            u = v - s
+        s, u = self._iterate()
         Ks = self.problem.times(s)
         change = dot64(s, self.problem.f + 0.5 * Ks)
         better = ~self.done & (change < self.change)
@@ -78,6 +84,18 @@ class RowAdmm:
         self.stalled = self.stalled | (~self.done & ~better & still)
         self.done = self.done | self.stalled | (self.norm <= self.target)
         self.at, self.u = s, u
+
+    def _iterate(self) -> tuple[Tensor, Tensor]:
+        """Return the iterate and the multiplier after a round."""
+        s, u, c = self.at, self.u, self.problem.c
+        if self.problem.fused:
+            return row_solve.simplex_steps(s, u, self.inverse, self.pull, self.room, c, ROUND_STEPS)
+        for _ in range(ROUND_STEPS):
+            p = _times(s - u, self.inverse).sub_(self.pull)
+            v = torch.lerp(s, p, RELAXATION).add_(u)
+            s = self.room - project_rows(self.room - v, c)
+            u = v - s
+        return s, u
 
     def result(self) -> BlockResult:
         """Return the best point, or the first where nothing better was found."""

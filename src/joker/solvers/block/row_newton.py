@@ -21,10 +21,12 @@ from torch import Tensor
 
 from joker.losses import Softmax
 from joker.ops import block_constants as constants
+from joker.ops import row_solve
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.block.rows import RowProblem, dot, dot64
 
 NEWTON_TOLERANCE = 0.2  # a search ends at this share of the gradient norm that the block is to reach
+FUSED_MODELS, FUSED_PRODUCTS = 3, 8  # models of a solve on a GPU, and products of each search
 
 
 class RowNewton:
@@ -32,7 +34,8 @@ class RowNewton:
 
     def __init__(self, problem: RowProblem, tol: float, max_products: int) -> None:
         self.problem, self.max_products = problem, max_products
-        self.diagonal = problem.K.diagonal()
+        self.diagonal = problem.K.diagonal().contiguous()
+        self.rounding = torch.finfo(problem.K.dtype).eps * self.diagonal.max() * len(problem.K) ** 0.5  # of s·K s / s·s
         self.weighted = problem.c > 0
         self.groups = len(problem.a)
         divisor = torch.where(self.weighted, problem.c, 1.0)
@@ -83,6 +86,14 @@ class RowNewton:
         r = r - (self.inverse * r).sum(1, keepdim=True) / self.total
         return r, self.inverse * r
 
+    def run(self, max_models: int) -> BlockResult:
+        """Minimise models until all groups are done."""
+        for _ in range(max_models):
+            if bool(self.done.all()):
+                break
+            self.advance()
+        return self.result()
+
     def advance(self) -> None:
         """Minimise one model and take one step, in every group that is not done."""
         d = self._newton_step()
@@ -95,13 +106,16 @@ class RowNewton:
         Kd = self.problem.times(d)
         self.products = self.products + (~self.done).long()
         change, share = self._search(p, d, Kd)
-        noise = torch.finfo(d.dtype).eps * dot64(d, d) * self.diagonal.max() * len(self.diagonal) ** 0.5
-        accept = ~self.done & (change + noise < 0)
+        accept = ~self.done & (change + self.rounding * dot64(d, d) < 0)
         step = torch.where(accept, share, 0.0).to(d)[:, None, None]
         self.p = torch.where(accept[:, None, None], torch.lerp(self.p, p, step), self.p)
         self.s, self.Ks = self.s + step * d, self.Ks + step * Kd
         self.change = self.change + torch.where(accept, change, 0.0)
         self._measure()
+        self._conclude(accept)
+
+    def _conclude(self, accept: Tensor) -> None:
+        """Mark the groups that are done; those that did not accept a step are stalled."""
         self.stalled = self.stalled | (~self.done & ~accept)
         # The first step inside may have raised J; the norm is then relative to that of a worse point.
         self.done = self.done | self.stalled | ((self.norm <= self.target) & (self.change < 0))
@@ -155,3 +169,35 @@ class RowNewton:
         outcome = torch.where(self.broken, Outcome.BROKEN, outcome)
         quadratic = 0.5 * dot64(self.s, self.Ks)
         return self.problem.result(self._alpha(self.p), self.change, quadratic, outcome, self.products)
+
+
+class FusedRowNewton(RowNewton):
+    """The same by GPU kernels, with a fixed number of models and products: nothing waits for the CPU."""
+
+    def run(self, max_models: int) -> BlockResult:
+        for _ in range(min(max_models, FUSED_MODELS)):
+            self.advance()
+        return self.result()
+
+    def _measure(self) -> None:
+        model = row_solve.row_model(self.problem.f, self.Ks, self.p, self.problem.c, self.diagonal)
+        self.model, self.norm = model, model.norm
+
+    def advance(self) -> None:
+        K, c, model = self.problem.K, self.problem.c, self.model
+        tolerance = torch.maximum(NEWTON_TOLERANCE * self.target, constants.FORCING * self.norm).square()
+        tolerance = torch.where(self.done, torch.inf, tolerance)
+        step, products = row_solve.newton_step(K, model, tolerance, min(self.max_products, FUSED_PRODUCTS))
+        self.products = self.products + products + (~self.done).long()
+        p, d = row_solve.candidate(self.p, step, self.problem.own, c, self.done, constants.BARRIER_SHARE)
+        Kd = self.problem.times(d)
+        shares = 0.5 ** torch.arange(constants.HALVINGS + 1, dtype=torch.float64, device=d.device)
+        sums = row_solve.line_sums(self.p, p, model.g, d, Kd, c, len(shares))
+        bends, (linear, quadratic, square) = sums[:, : len(shares)], sums[:, len(shares) :, None].unbind(1)
+        best = (shares * linear + 0.5 * shares**2 * quadratic + bends).min(1)
+        accept = ~self.done & (best.values + self.rounding * square[:, 0] < 0)
+        share = torch.where(accept, shares[best.indices], 0.0).to(d)
+        row_solve.move_along(self.p, self.s, self.Ks, p, d, Kd, share)
+        self.change = self.change + torch.where(accept, best.values, 0.0)
+        self._measure()
+        self._conclude(accept)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from joker.losses import ScaledRows
+from joker.ops import row_solve
 from joker.solvers.block.result import BlockResult
 
 
@@ -31,12 +32,17 @@ class RowProblem:
         k = loss.group
 
         def grouped(v: Tensor) -> Tensor:
-            return v.expand_as(a).T.reshape(-1, k, len(a))
+            return v.expand_as(a).T.reshape(-1, k, len(a)).contiguous()
 
         own = grouped(y) > 0
         c = torch.as_tensor(loss.unscaled[1]).to(a)
         tilted = grouped(f) + loss.loss.margin * (~own)
-        return cls(K, tilted, grouped(a).contiguous(), own, grouped(c)[:, :1].contiguous())
+        return cls(K, tilted, grouped(a), own, grouped(c)[:, :1].contiguous())
+
+    @property
+    def fused(self) -> bool:
+        """Whether a solve runs on a GPU without waiting for the CPU."""
+        return row_solve.available(self.K.device, self.a.shape[1])
 
     def times(self, v: Tensor) -> Tensor:  # (L, k, b)
         """K times each class of each group."""

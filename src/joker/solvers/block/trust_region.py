@@ -15,13 +15,13 @@ from torch import Tensor
 from joker.errors import InvalidParameter
 from joker.losses import Loss, ScaledRows
 from joker.ops import block_constants as constants
-from joker.ops import block_solve
+from joker.ops import block_solve, row_solve
 from joker.runtime.threads import one_thread
 from joker.solvers.block.box_cg import REFERENCE_ROWS
 from joker.solvers.block.model import BlockProblem, Model, dot64
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.block.row_admm import RowAdmm
-from joker.solvers.block.row_newton import RowNewton
+from joker.solvers.block.row_newton import FusedRowNewton, RowNewton
 from joker.solvers.block.rows import RowProblem
 from joker.solvers.block.strategies import choose
 
@@ -94,12 +94,17 @@ class BlockSolver:
 
     def _solve_rows(self, problem: RowProblem, loss: ScaledRows) -> BlockResult:
         """Solve a block whose loss couples the columns of a row."""
-        solve = RowNewton(problem, self.tol, self.max_products) if loss.barrier else RowAdmm(problem, self.tol)
-        for _ in range(self.max_models):
-            if bool(solve.done.all()):
-                break
-            solve.advance()
-        return solve.result()
+        if not loss.barrier:
+            return RowAdmm(problem, self.tol).run(self.max_models)
+        newton = FusedRowNewton if problem.fused else RowNewton
+        return newton(problem, self.tol, self.max_products).run(self.max_models)
+
+
+def never_waits(loss: Loss, dual: block_solve.Dual | None, device: torch.device, b: int) -> bool:
+    """Whether the solve of blocks of b rows reads no number on the CPU, so that a CUDA graph can capture it."""
+    if loss.group > 1:
+        return row_solve.available(device, loss.group)
+    return dual is not None and block_solve.available(device, b)
 
 
 class _TrustRegion:
