@@ -7,9 +7,10 @@
     python benchmarks/ablations.py --quick           # shows that it runs
 
 Parts of covtype (class 2 against the rest), hepc, kin40k and higgs33k, split and scaled as in benchmarks/peers.py; the
-squared hinge loss for classes and the squared loss for numbers. The base has the default settings of an estimator, with
-the bandwidth and λ of the table BASES. Every choice is run for five epochs and scored on the test rows after each; the
-time of scoring is not counted.
+squared hinge loss for classes and the squared loss for numbers. The base has random features, random blocks and the
+default settings of an estimator, with the bandwidth and λ of the table BASES; axes whose names begin with "method"
+compare it with the methods that joker chooses, and those that end with "kernel" have no features. Every choice is run
+for five epochs and scored on the test rows after each; the time of scoring is not counted.
 
 A verdict compares errors (RMSE, or the share of wrong classes) at equal time: the error of an alternative is that of
 the last epoch that it completed within the time of the default's last epoch. The verdict is "kept" unless an
@@ -39,6 +40,7 @@ from joker.prepare import Training, prepare
 from joker.solvers import BlockSolver, Record, Settings
 
 EPOCHS = 5
+EXACT_BLOCK = 1_024  # the default with the kernel itself
 SHOWN = (1, 3, 5)
 MARGIN = 0.98  # largest error, relative to the default's, at which an alternative counts as better
 SLACK = 1.1  # longest time, relative to the default's, that counts as equal time
@@ -66,7 +68,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Setup:
-    """The settings that are compared; the values are the defaults of an estimator."""
+    """The settings that are compared; the values are the defaults of an estimator with random blocks."""
+
+    method: str = "random_blocks"
+    exact: bool = False  # the kernel itself
 
     averaging: bool = True
     order: str = "shuffled"
@@ -87,6 +92,14 @@ BASES = (
 )
 # The first choice of each axis is the default.
 AXES: dict[str, dict[str, dict[str, Any]]] = {
+    "method": {"auto": {"method": "auto"}, "random_blocks": {}},
+    "method, kernel": {
+        "auto": {"method": "auto", "exact": True},
+        "random_blocks": {"exact": True, "block_size": 1_024},
+    },
+    "block_size, kernel": {
+        str(b): {"method": "auto", "exact": True, "block_size": b} for b in (EXACT_BLOCK, 256, 512, 2_048)
+    },
     "averaging": {"on": {}, "off": {"averaging": False}},
     "order": {"shuffled": {}, "random": {"order": "random"}},
     "block_size": {str(b): {"block_size": b} for b in (512, 128, 256, 1_024, 2_048)},
@@ -117,7 +130,7 @@ def training(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> Trainin
     """Prepare a fit."""
     x = torch.from_numpy(parts.x).to(plan.device)
     y = torch.from_numpy(parts.y).to(x)
-    options = {name: getattr(setup, name) for name in ("averaging", "order", "block_size", "momentum")}
+    options = {name: getattr(setup, name) for name in ("method", "averaging", "order", "block_size", "momentum")}
     return prepare(
         x,
         torch.where(y > 0, 1.0, -1.0) if not sets.SETS[base.data].regression else y,
@@ -125,7 +138,7 @@ def training(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> Trainin
         lam=base.lam,
         kernel="gaussian",
         bandwidth=sigma(setup, base, x),
-        n_features=plan.features,
+        n_features=None if setup.exact else plan.features,
         features=setup.features,
         intercept=True,
         memory="1GB",

@@ -81,6 +81,13 @@ SECTIONS = (
         "python benchmarks/gpu_real.py",
     ),
     Section(
+        "gpu_gap",
+        "To a gap on a GPU",
+        "Whole fits that end at a relative duality gap, 1e-2 with the kernel itself and 1e-3 for ridge regression. "
+        "Random blocks with momentum have the time of the fit above them.",
+        "python benchmarks/gpu_gap.py",
+    ),
+    Section(
         "step",
         "One step on a GPU",
         "The floor is the time of the operations that every step needs, in plain torch calls. While a block is solved, "

@@ -151,6 +151,38 @@ def gpu_real(results: Results) -> Iterator[str]:
     yield table(("problem", "score", "target", "fit", "time limit", "memory", "settings", "reached"), rows)
 
 
+def gpu_gap(results: Results) -> Iterator[str]:
+    """Fits to a gap on a GPU, and the price of a softmax."""
+    cases = {name: found for name, found in results["cases"].items() if "ways" not in found}
+    others = {f"{name}, random blocks with momentum": found.get("same_time") for name, found in cases.items()}
+    rows = [
+        [
+            name,
+            f"{found['rows']:,}",
+            seconds(found["seconds"]),
+            f"{found['gap']:.1e}",
+            f"{found['metric']} {found['score']:.5f}",
+            memory(found["peak_bytes"]),
+            settings(found["settings"]),
+        ]
+        for name, found in (cases | others).items()
+        if found
+    ]
+    yield table(("problem", "rows", "fit", "gap", "score", "memory", "settings"), sorted(rows))
+    for found in results["cases"].values():
+        if ways := found.get("ways"):
+            first = next(iter(ways.values()))["seconds_per_epoch"]
+            rows = [
+                [way, seconds(one["seconds_per_epoch"]), f"{one['seconds_per_epoch'] / first:.2f}", f"{one['gap']:.3f}"]
+                for way, one in ways.items()
+            ]
+            yield (
+                f"The time of an epoch of ten classes of mnist with {found['settings']['n_features']:,} features, and "
+                f"the gap after {found['settings']['max_epochs']} epochs:"
+            )
+            yield table(("classes", "epoch", "of the first", "gap"), rows)
+
+
 def step(results: Results) -> Iterator[str]:
     """Single steps on a GPU."""
     rows = [
