@@ -139,7 +139,7 @@ def training(setup: Setup, base: Base, plan: Plan, parts: sets.Split) -> Trainin
         kernel="gaussian",
         bandwidth=sigma(setup, base, x),
         n_features=None if setup.exact else plan.features,
-        features=setup.features,
+        features="auto" if setup.exact else setup.features,
         intercept=True,
         memory="1GB",
         mixed=setup.mixed,
