@@ -23,6 +23,7 @@ from joker.runtime import (
     parse_dtype,
     peak_bytes,
     tiles,
+    use_own_gpu,
 )
 
 # Sizes.
@@ -290,3 +291,16 @@ def test_the_peak_of_a_gpu_is_that_of_torch() -> None:
     before = peak_bytes(torch.device("cuda"))
     torch.ones(before + 2**20, dtype=torch.uint8, device="cuda")
     assert peak_bytes(torch.device("cuda")) > before + 2**20
+
+
+def test_each_process_of_a_computer_uses_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    for process in range(4):  # more processes than GPUs share them
+        use_own_gpu(process)
+    assert chosen == [0, 1, 0, 1]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    use_own_gpu(1)
+    assert len(chosen) == 4

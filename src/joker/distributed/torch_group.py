@@ -14,6 +14,7 @@ from torch import Tensor
 
 from joker.distributed.group import ALONE, Group, Value, activate
 from joker.errors import InvalidParameter, ProcessLost
+from joker.runtime import use_own_gpu
 
 TIMEOUT = 60.0  # seconds that a process waits for the others
 
@@ -114,7 +115,9 @@ def group(timeout: float = TIMEOUT) -> Iterator[Group]:
     """Let all fits inside be done by all processes of ``torch.distributed`` together.
 
     Each process runs the same program on the same data. It is started by ``torchrun``, by Ray, or by any launcher that
-    initialises ``torch.distributed`` or sets its environment variables; without them, one process works alone.
+    initialises ``torch.distributed`` or sets its environment variables; without them, one process works alone. Where
+    this initialises it, ``device="cuda"`` is the GPU with the number ``$LOCAL_RANK``, so that the processes of a computer
+    have a GPU each.
 
     Parameters
     ----------
@@ -143,6 +146,7 @@ def group(timeout: float = TIMEOUT) -> Iterator[Group]:
         return
     began = not dist.is_initialized()
     if began:
+        use_own_gpu(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group(timeout=timedelta(seconds=timeout))
     try:
         if dist.get_world_size() == 1:

@@ -11,6 +11,7 @@ from joker.runtime.devices import (
     on_device,
     parse_device,
     parse_dtype,
+    use_own_gpu,
 )
 from joker.runtime.interrupts import hold_interrupts
 from joker.runtime.memory import (
@@ -53,4 +54,5 @@ __all__ = [
     "release_memory",
     "tile_bytes",
     "tiles",
+    "use_own_gpu",
 ]

@@ -38,6 +38,12 @@ def gpus() -> list[tuple[str, int, int]]:
     return [(torch.cuda.get_device_name(index), *torch.cuda.mem_get_info(index)) for index in indices]
 
 
+def use_own_gpu(process: int) -> None:
+    """Let "cuda" be the GPU of this process among those of the computer; do nothing without a GPU."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(process % torch.cuda.device_count())
+
+
 @cache
 def multiprocessors(device: torch.device) -> int:
     """Return the number of multiprocessors of a GPU; 0 for the CPU."""
