@@ -35,8 +35,8 @@ LAYERS = (
     {"planning"},
     {"models", "solvers"},
     {"losses", "kernels", "features", "data"},
-    {"ops"},
-    {"runtime", "distributed"},
+    {"ops", "distributed"},
+    {"runtime"},
     {"errors"},
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}

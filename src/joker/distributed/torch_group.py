@@ -116,8 +116,8 @@ def group(timeout: float = TIMEOUT) -> Iterator[Group]:
 
     Each process runs the same program on the same data. It is started by ``torchrun``, by Ray, or by any launcher that
     initialises ``torch.distributed`` or sets its environment variables; without them, one process works alone. Where
-    this initialises it, ``device="cuda"`` is the GPU with the number ``$LOCAL_RANK``, so that the processes of a computer
-    have a GPU each.
+    this initialises it, ``device="cuda"`` is the GPU with the number ``$LOCAL_RANK``: the processes of a computer have
+    a GPU each.
 
     Parameters
     ----------
