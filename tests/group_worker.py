@@ -129,6 +129,33 @@ def fails(out: str) -> None:
         joker.KernelLogistic(**BASE, n_features=50, callbacks=callbacks).fit(X, CLASSES)
 
 
+class Fill(Callback):
+    """Leaves no room on the disk after the first epoch: no file of the first process can be larger than 1 kB."""
+
+    def epoch(self, run: Run) -> None:
+        fill_disk()
+
+
+def fill_disk() -> None:
+    import resource
+
+    if joker.distributed.current().rank == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def full_disk(out: str, file: str) -> None:
+    """Write a checkpoint, and then a checkpoint or a model for which the first process has no room."""
+    with joker.distributed.group(20.0):
+        if file == "model":
+            model = resumed_fit(out, 2)
+            fill_disk()
+            model.save(f"{out}.joker")
+        else:
+            settings = {**BASE, "max_epochs": 4, "tol": 0.0}
+            callbacks = [Checkpoint(f"{out}.check"), Fill()]
+            joker.KernelLogistic(**settings, n_features=50, callbacks=callbacks).fit(X, CLASSES)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
