@@ -63,6 +63,10 @@ class TorchGroup(Group):
             dist.broadcast(self._counted(tensor), 0, group=self._group)
         return tensor
 
+    def sum_bytes_(self, tensor: Tensor) -> Tensor:
+        found = self.sum_(tensor.to(self._device))
+        return tensor if found is tensor else tensor.copy_(found)
+
     def numbers(self, *values: float) -> tuple[float, ...]:
         return tuple(self.broadcast_(torch.tensor(values, dtype=torch.float64, device=self._device)).tolist())
 
