@@ -44,7 +44,7 @@ def without_seconds(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in entry.items() if name != "seconds"} for entry in table]
 
 
-@pytest.mark.parametrize("target", [y, y > 0], ids=["numbers", "classes"])
+@pytest.mark.parametrize("target", [y, pytest.param(y > 0, marks=pytest.mark.slow)], ids=["numbers", "classes"])
 def test_workers_give_the_table_of_one_process(target: np.ndarray) -> None:
     workers, reported = Elsewhere(), []
     with trials_on(workers):
