@@ -54,6 +54,21 @@ def test_a_process_that_is_lost_at_any_moment(tmp_path: Path, number: signal.Sig
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_fit_continues_bit_for_bit_after_a_process_was_lost(tmp_path: Path, number: signal.Signals) -> None:
+    lost, whole = tmp_path / "lost", tmp_path / "whole"
+    running = start(2, "long", lost, 3.0)
+    first_epoch(lost, 2)
+    time.sleep(0.2)
+    running[0].send_signal(number)
+    assert wait([running[1]], 30)[0][0] == 1
+    end(running)
+    for out in (lost, whole):
+        assert [status for status, _ in run(2, "resumed", out, 60)] == [0, 0]
+    np.testing.assert_array_equal(np.load(f"{lost}.npy"), np.load(f"{whole}.npy"))
+
+
+@pytest.mark.slow
 def test_an_error_in_one_process_ends_all(tmp_path: Path) -> None:
     ended = run(2, "fails", tmp_path / "out", seconds=60)
     assert "ProcessLost" in ended[0][1]

@@ -11,7 +11,7 @@ from group_processes import run
 
 import joker
 from joker.data.store.shared import interleaved
-from joker.errors import InvalidParameter, MissingFile
+from joker.errors import InvalidParameter, MissingFile, UnknownName
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -92,6 +92,14 @@ def check_that_no_process_reads_the_rows_of_another(read: list[Any], store: joke
         assert {name for name, _, _ in calls} == {"all.rows", f"part-{rank}-of-{count}.rows"}
 
 
+@pytest.mark.slow
+def test_processes_that_read_different_rows_end_with_a_sentence(folder: Path) -> None:
+    (_, first), (_, last) = ended = run(2, "other_rows", folder)
+    assert [status for status, _ in ended] == [1, 1]
+    assert "ProcessLost: all 2 processes of a group must take part in each step" in first
+    assert "ProcessesDiffer: all processes of a group must read the same rows of a shared store" in last
+
+
 @pytest.mark.parametrize("counts", [[1, 1], [5, 3], [100, 1, 7], [4, 4, 4, 4], [2, 1000]])
 def test_the_rows_of_all_processes_are_interleaved(counts: list[int]) -> None:
     n, numbers = sum(counts), [interleaved(counts, rank) for rank in range(len(counts))]
@@ -115,5 +123,5 @@ def test_bad_input(folder: Path) -> None:
         joker.data.open_shared(folder / "table", "y")
     with pytest.raises(InvalidParameter, match="is a row store, which has its own"):
         joker.data.open_shared(folder / "all.rows", "y")
-    with pytest.raises(InvalidParameter, match="task must be one of 'classification', 'regression'"):
+    with pytest.raises(UnknownName, match="'both'"):
         joker.data.open_shared(folder / "table", "y", task="both", scratch=folder)

@@ -21,7 +21,7 @@ from joker.data.store.header import Header
 from joker.data.store.rows import StoreRows
 from joker.data.store.store import Store, open_store
 from joker.distributed import ALONE, Group, current
-from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, ProcessesDiffer
+from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, ProcessesDiffer, UnknownName
 from joker.runtime.atomic_file import AnyPath, parse_path
 
 TASKS = ("classification", "regression")
@@ -168,7 +168,7 @@ def open_shared(
     """
     group, place = current(), parse_path(path, "train/")
     if task is not None and task not in TASKS:
-        raise InvalidParameter(f"task must be one of {', '.join(map(repr, TASKS))}, or None; got {task!r}.")
+        raise UnknownName.among("task", task, TASKS)
     if not place.exists():
         raise MissingFile(f"path must name a row store or a folder of files; {place} does not exist. Check the name.")
     if place.is_file():
@@ -178,7 +178,7 @@ def open_shared(
                 "has its own. Leave them out."
             )
         return _rows_of_one_file(open_store(place, verify=False), group)
-    if scratch is None or not Path(scratch).is_dir():
+    if scratch is None or not parse_path(scratch, "/tmp").is_dir():
         raise InvalidParameter(
             f"scratch must be a folder that exists, for the part of this process; got {scratch!r}. Use a folder on a "
             "disk of this machine."
@@ -217,7 +217,9 @@ def _rows_of_one_file(store: Store, group: Group) -> Store:
     group.check_equal({"number of rows": n, "checksums of X": store.header.x.checksums})
     at = group.part(n)
     if n < group.size:
-        raise InvalidData(f"a shared store must have a row for each of {group.size} processes; it has {n}.")
+        raise InvalidData(
+            f"a shared store must have a row for each of {group.size} processes; it has {n}. Use fewer processes."
+        )
     own, numbers = store.x.run(at.start, at.stop), np.arange(at.start, at.stop)
     targets = None if store.header.y is None else _whole(store.target_rows(at), numbers, n, group)
     return SharedStore(store.file, store.header, store, own, numbers, targets, group)
