@@ -33,6 +33,7 @@ results: $(READY)  ## the results page, its plots and the table of the README, f
 	$(BIN)/python benchmarks/figures.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/readme.py
+	$(BIN)/python benchmarks/step_model.py
 
 docs: $(DOCS_READY)  ## the site in build/site, with the gallery; a warning is an error
 	$(BIN)/python -m sphinx -b html -W --keep-going -q docs $(SITE)

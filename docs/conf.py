@@ -51,6 +51,7 @@ html_math_renderer = "mathml"
 # The reference
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings name the types
+autodoc_mock_imports = ["ray"]  # the site is built without Ray
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

@@ -14,6 +14,7 @@ import torch
 
 import joker
 from joker.callbacks import Callback, Checkpoint, Run
+from joker.data.store.positional_file import RowFile
 from joker.errors import JokerError, ProcessesDiffer
 
 N = 300
@@ -83,10 +84,10 @@ def difference(what: str, last: bool) -> str:
     return ""
 
 
-def resumed_fit(out: str, epochs: int) -> joker.KernelLogistic:
+def resumed_fit(out: str, epochs: int, data: Any = X, target: Any = CLASSES) -> joker.KernelLogistic:
     """Return a fit with a checkpoint, which an earlier fit may have left."""
     settings = {**BASE, "max_epochs": epochs, "tol": 0.0}
-    return joker.KernelLogistic(**settings, n_features=50, callbacks=[Checkpoint(f"{out}.check")]).fit(X, CLASSES)
+    return joker.KernelLogistic(**settings, n_features=50, callbacks=[Checkpoint(f"{out}.check")]).fit(data, target)
 
 
 class Slow(Callback):
@@ -127,6 +128,112 @@ def fails(out: str) -> None:
     with joker.distributed.group(5.0) as processes:
         callbacks = [Broken()] if processes.rank else []
         joker.KernelLogistic(**BASE, n_features=50, callbacks=callbacks).fit(X, CLASSES)
+
+
+# Fits that a process does on its part of the rows. A row store has the rows of one process in the same order, so that
+# the steps are the same; those of a folder are in another order, so that the problem is solved to the end.
+SHARED: dict[str, tuple[str, dict[str, Any]]] = {
+    "store": ("KernelLogistic", {"n_features": 50, "standardize": True}),
+    "held out": ("KernelLogistic", {"n_features": 50, "early_stopping": True, "standardize": True}),
+    "path": ("KernelLogistic", {"n_features": 50, "lam": [0.1, 1.0]}),
+    "folder": ("KernelSVC", {"n_features": 50, "loss": "squared_hinge", "bandwidth": 2.0, **SOLVED}),
+    "numbers folder": ("KernelRidge", {"n_features": 50, "method": "random_blocks", "bandwidth": 2.0, **SOLVED}),
+}
+SHARED_CLASSES = [name for name in SHARED if name != "numbers folder"]
+
+
+def shared_fit(name: str, data: Any, target: Any = None) -> Any:
+    kind, settings = SHARED[name]
+    return getattr(joker, kind)(**{**BASE, **settings}).fit(data, target)
+
+
+def shared(folder: str) -> None:
+    """Fit on a row store and on a folder of files, of which each process reads its part, and try what is refused."""
+    place, read = Path(folder), []
+    whole = RowFile.fill
+
+    def fill(self: RowFile, view: memoryview, offset: int) -> None:
+        read.append((self.path.name, offset, len(view)))
+        whole(self, view, offset)
+
+    RowFile.fill = fill  # type: ignore[method-assign]
+    with joker.distributed.group() as processes:
+        store = joker.data.open_shared(place / "all.rows")
+        files = joker.data.open_shared(place / "table", "y", dtype="float64", scratch=place)
+        found: dict[str, Any] = {
+            name: shared_fit(name, files if name == "folder" else store).decision_function(X) for name in SHARED_CLASSES
+        }
+        model = shared_fit("store", store)
+        found["predicted"], found["again"] = model.predict(store), model.predict(store.x.array(slice(None)))
+        found["sample"], found["y"] = files.x.array(np.arange(0, N, 7)), files.y
+        for epochs in (2, 4):  # the second fit continues
+            found["resumed"] = resumed_fit(folder + "/shared", epochs, store, None).decision_function(X)
+        numbers = joker.data.open_shared(place / "numbers", "y", dtype="float64", scratch=place)
+        found["numbers folder"] = shared_fit("numbers folder", numbers).predict(X)
+        found["numbers"] = processes.collect(files.numbers)
+        found["scaling"] = [files.scaling.mean.numpy(), files.scaling.deviation.numpy()]
+        found["errors"] = [refused(*case) for case in shared_errors(place, store)]
+        found["read"] = processes.collect(read)
+        before = processes.sent
+        store.x[torch.arange(64)]
+        found["bytes"] = processes.sent - before
+    if processes.rank == 0:
+        torch.save(found, place / "found.pt")
+
+
+def shared_errors(place: Path, store: Any) -> list[tuple[Any, ...]]:
+    """Return calls that are refused in every process."""
+    opened = joker.data.open_shared
+    return [
+        (joker.KernelSVC(n_features=None).fit, store),
+        (opened, place / "few", "y", {"scratch": place}),
+        (opened, place / "text", "y", {"scratch": place}),
+        (opened, place / "table", "y", {}),
+    ]
+
+
+def other_rows(folder: str) -> None:
+    """Read other rows of a shared store in the last process than in the others."""
+    with joker.distributed.group(5.0) as processes:
+        store = joker.data.open_shared(Path(folder) / "all.rows")
+        last = processes.rank == processes.size - 1
+        store.x[0 : 11 if last else 10]
+
+
+def refused(call: Any, *arguments: Any) -> str:
+    keywords = arguments[-1] if isinstance(arguments[-1], dict) else {}
+    try:
+        call(*arguments[: len(arguments) - isinstance(arguments[-1], dict)], **keywords)
+    except JokerError as error:
+        return str(error)
+    return ""
+
+
+class Fill(Callback):
+    """Leaves no room on the disk after the first epoch: no file of the first process can be larger than 1 kB."""
+
+    def epoch(self, run: Run) -> None:
+        fill_disk()
+
+
+def fill_disk() -> None:
+    import resource
+
+    if joker.distributed.current().rank == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def full_disk(out: str, file: str) -> None:
+    """Write a checkpoint, and then a checkpoint or a model for which the first process has no room."""
+    with joker.distributed.group(20.0):
+        if file == "model":
+            model = resumed_fit(out, 2)
+            fill_disk()
+            model.save(f"{out}.joker")
+        else:
+            settings = {**BASE, "max_epochs": 4, "tol": 0.0}
+            callbacks = [Checkpoint(f"{out}.check"), Fill()]
+            joker.KernelLogistic(**settings, n_features=50, callbacks=callbacks).fit(X, CLASSES)
 
 
 if __name__ == "__main__":

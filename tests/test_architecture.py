@@ -240,7 +240,9 @@ def raised_errors_are_ours(modules: list[Module]) -> Iterator[str]:
                 continue
             error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
             name = module.dotted(error) or ast.unparse(error)
-            again = isinstance(error, ast.Name) and error.id in caught
+            # An error that was caught, or its cause: the error of another process.
+            origin = error.value if isinstance(error, ast.Attribute) and error.attr == "cause" else error
+            again = isinstance(origin, ast.Name) and origin.id in caught
             if not (again or may_raise(module, name)):
                 yield (
                     f"{module.name}, line {node.lineno}, raises {name.removeprefix('builtins.')}: raise an error of "

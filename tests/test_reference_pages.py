@@ -18,6 +18,7 @@ MODULES = (
     "joker.data",
     "joker.export",
     "joker.distributed",
+    "joker.ray",
 )
 PAGES = ROOT / "docs" / "api"
 SECTION = re.compile(r"^(\w+)\n-+$", re.MULTILINE)
@@ -41,6 +42,8 @@ def listed(text: str) -> list[str]:
 
 def public(module: str) -> list[str]:
     """The public names of a module, without the modules in it."""
+    if module == "joker.ray":
+        pytest.importorskip("ray")
     names = import_module(module)
     return [name for name in names.__all__ if not inspect.ismodule(getattr(names, name))]
 

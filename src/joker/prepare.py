@@ -9,6 +9,7 @@ from torch import Tensor
 
 from joker import kernels, losses
 from joker.data import Blocks, Rows, Targets, check_rows, check_tensor, make_targets
+from joker.data.rows import refuse_shared
 from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.features import FeatureMap
@@ -202,6 +203,8 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
     """
     _check_columns(problem.loss, problem.targets)
     kernel, features = spec.full_kernel, spec.draw()
+    if features is None:
+        refuse_shared(x)
     if not spec.on_gpu:
         release_memory(x.device)  # what reading the data has left
     state: State

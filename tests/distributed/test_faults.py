@@ -1,6 +1,7 @@
 """A process that is killed, stopped or fails ends all others with a sentence; a fit continues from its checkpoint."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -31,7 +32,8 @@ def test_a_process_that_is_killed_ends_the_others(tmp_path: Path) -> None:
     end(running)
     assert time.monotonic() - began < timeout
     assert status == 1
-    assert "ProcessLost: all 2 processes of a group must take part in each step" in said
+    assert "ProcessLost: all 2 processes of a group must take part in each step; process 0 got no answer" in said
+    assert "another process has ended, or did not answer within 20 s." in said
     assert [path.name for path in tmp_path.iterdir() if ".part" in path.name or ".tmp" in path.name] == []
 
 
@@ -52,6 +54,21 @@ def test_a_process_that_is_lost_at_any_moment(tmp_path: Path, number: signal.Sig
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_fit_continues_bit_for_bit_after_a_process_was_lost(tmp_path: Path, number: signal.Signals) -> None:
+    lost, whole = tmp_path / "lost", tmp_path / "whole"
+    running = start(2, "long", lost, 3.0)
+    first_epoch(lost, 2)
+    time.sleep(0.2)
+    running[0].send_signal(number)
+    assert wait([running[1]], 30)[0][0] == 1
+    end(running)
+    for out in (lost, whole):
+        assert [status for status, _ in run(2, "resumed", out, 60)] == [0, 0]
+    np.testing.assert_array_equal(np.load(f"{lost}.npy"), np.load(f"{whole}.npy"))
+
+
+@pytest.mark.slow
 def test_an_error_in_one_process_ends_all(tmp_path: Path) -> None:
     ended = run(2, "fails", tmp_path / "out", seconds=60)
     assert "ProcessLost" in ended[0][1]
@@ -65,3 +82,18 @@ def test_a_checkpoint_continues_bit_for_bit(tmp_path: Path) -> None:
     for out, epochs in ((whole, 4), (parts, 2), (parts, 4)):
         assert [status for status, _ in run(2, "resumed", out, epochs)] == [0, 0]
     np.testing.assert_array_equal(np.load(f"{parts}.npy"), np.load(f"{whole}.npy"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["checkpoint", "model"])
+def test_a_full_disk_of_the_first_process_ends_all(tmp_path: Path, file: str) -> None:
+    """The checkpoint from before stays, nothing half written does, and the fit continues bit for bit."""
+    out, whole = tmp_path / "fit", tmp_path / "whole"
+    ended = run(2, "full_disk", out, file, seconds=60)
+    assert [status for status, _ in ended] == [1, 1], ended
+    assert re.match(r"InvalidFile: a (checkpoint|model) must be in a (place|folder) with room for it", ended[0][1])
+    assert "ProcessLost: all 2 processes" in ended[1][1]
+    assert {path.name for path in tmp_path.iterdir()} == {"fit.check"}
+    for place in (out, whole):
+        assert [status for status, _ in run(2, "resumed", place, 4)] == [0, 0]
+    np.testing.assert_array_equal(np.load(f"{out}.npy"), np.load(f"{whole}.npy"))

@@ -10,7 +10,7 @@ from joker.data.scaling import ScaledRows, Scaling, scaled, scaling_of
 from joker.data.schema import Column, Schema
 from joker.data.sources import Batch, Source, as_source, open_source
 from joker.data.sparse import SparseRows, sparse_rows
-from joker.data.store import Labels, Store, StoreRows, convert, open_store
+from joker.data.store import Labels, Store, StoreRows, convert, open_shared, open_store
 from joker.data.targets import Targets, make_targets
 from joker.data.validation import check_finite, check_floating, check_tensor
 
@@ -44,6 +44,7 @@ __all__ = [
     "guess_task",
     "make_targets",
     "moments",
+    "open_shared",
     "open_source",
     "open_store",
     "scaled",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.data.as_rows import as_rows
-from joker.data.rows import HostRows, Rows, TensorRows
+from joker.data.rows import HostRows, Rows, TensorRows, refuse_shared
 from joker.data.scaling import Scaling, scaled, scaling_of
 from joker.data.sparse import SparseRows, dense_row_bytes, sparse_rows
 from joker.data.store import StoreRows
@@ -181,6 +181,8 @@ def _scaling_dtype(x: Any, dtype: torch.dtype) -> torch.dtype:
 
 def _gathered(x: RowSubset | StoreRows, dtype: torch.dtype) -> Any:
     """Return a subset, or a store, as an array of its own, in ``dtype`` where that is smaller."""
+    if isinstance(whole := whole_of(x), StoreRows):
+        refuse_shared(whole)
     if is_sparse(x) or stored_type(x).itemsize <= dtype.itemsize:
         return x.array(slice(None))
     gathered = np.empty(x.shape, dtype=str(dtype).removeprefix("torch."))

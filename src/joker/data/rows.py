@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from joker.data.validation import check_finite
+from joker.errors import InvalidParameter
 from joker.runtime import chunks
 from joker.runtime.upload import Upload
 
@@ -58,6 +59,11 @@ class Rows(ABC):
         """Whether the rows are stored in random order, so that consecutive rows are a random sample."""
         return False
 
+    @property
+    def shared(self) -> bool:
+        """Whether several processes have a part of the rows each, and must read the same rows at the same time."""
+        return False
+
     @abstractmethod
     def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         """Return the rows with these numbers, in this order."""
@@ -87,6 +93,15 @@ class Rows(ABC):
 
     def __getitem__(self, rows: Tensor | slice) -> Tensor:
         return self.tile(rows) if isinstance(rows, slice) else self.take(rows)
+
+
+def refuse_shared(x: Rows) -> None:
+    """Raise InvalidParameter if several processes have a part of the rows each, where a process needs all of them."""
+    if x.shared:
+        raise InvalidParameter(
+            "the kernel itself needs all rows in every process, and each of these processes has a part of them; "
+            "n_features is None, or 'auto' has chosen so. Use random features, for example n_features=20_000."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +167,10 @@ class RowsOfOthers(Rows):
     """Some rows of others, in their type and on their device."""
 
     whole: Rows
+
+    @property
+    def shared(self) -> bool:
+        return self.whole.shared
 
     @property
     def dtype(self) -> torch.dtype:

@@ -144,6 +144,10 @@ class ScaledRows(Rows):
     def shuffled(self) -> bool:
         return self.whole.shuffled
 
+    @property
+    def shared(self) -> bool:
+        return self.whole.shared
+
     def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
         return self._scale(self.whole.take(rows))
 

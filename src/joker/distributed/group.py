@@ -27,7 +27,7 @@ class Group:
 
     rank, size = 0, 1
     sent = 0
-    """Bytes of the tensors that this process has given to `sum_`, `whole` and `broadcast_`."""
+    """Bytes of the tensors that this process has given to `sum_`, `sum_bytes_`, `whole` and `broadcast_`."""
 
     def part(self, n: int, rank: int | None = None) -> slice:
         """Return the part of n rows or features that a process owns, this one by default; parts are in order."""
@@ -44,6 +44,13 @@ class Group:
 
     def broadcast_(self, tensor: Tensor) -> Tensor:
         """Replace a tensor by that of the first process, in place, and return it."""
+        return tensor
+
+    def sum_bytes_(self, tensor: Tensor) -> Tensor:
+        """Replace bytes in host memory by their sum over the processes, in place, and return them.
+
+        Where each byte is 0 in all processes but one, the result has the bytes that any of them has.
+        """
         return tensor
 
     def decide(self, value: Value) -> Value:

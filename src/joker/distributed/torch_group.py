@@ -40,7 +40,7 @@ class TorchGroup(Group):
     def __init__(self, timeout: float = TIMEOUT) -> None:
         self.timeout, self.sent = timeout, 0
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        with self._calling("begin"):
+        with self._calling("first message"):
             # A group of our own: its limit of time is ours, and no operation of the caller comes between.
             self._group = dist.new_group(timeout=timedelta(seconds=timeout))
 
@@ -55,7 +55,7 @@ class TorchGroup(Group):
         given = own.new_zeros(longest, *own.shape[1:])
         given[: len(own)] = own
         found = [torch.empty_like(given) for _ in parts]
-        with self._calling("collect"):
+        with self._calling("gather"):
             dist.all_gather(found, self._counted(given), group=self._group)
         return torch.cat([part[: at.stop - at.start] for part, at in zip(found, parts, strict=True)])
 
@@ -63,6 +63,10 @@ class TorchGroup(Group):
         with self._calling("broadcast"):
             dist.broadcast(self._counted(tensor), 0, group=self._group)
         return tensor
+
+    def sum_bytes_(self, tensor: Tensor) -> Tensor:
+        found = self.sum_(tensor.to(self._device))
+        return tensor if found is tensor else tensor.copy_(found)
 
     def numbers(self, *values: float) -> tuple[float, ...]:
         return tuple(self.broadcast_(torch.tensor(values, dtype=torch.float64, device=self._device)).tolist())
@@ -104,9 +108,9 @@ class TorchGroup(Group):
             yield
         except RuntimeError as error:  # also dist.DistBackendError
             raise ProcessLost(
-                f"all {self.size} processes of a group must take part in each step; process {self.rank} waited for "
-                f"another in vain ({what}, at most {self.timeout:g} s). Read what the process that ended first has "
-                "printed, and start all of them again."
+                f"all {self.size} processes of a group must take part in each step; process {self.rank} got no answer "
+                f"to its {what}: another process has ended, or did not answer within {self.timeout:g} s. Read what "
+                "the process that ended first has printed, and start all of them again."
             ) from error
 
 

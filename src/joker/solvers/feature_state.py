@@ -162,7 +162,9 @@ class FeatureState(State):
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
         budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))
-        for tile in tiles(len(self.x), row_bytes, budget, "features"):
+        # All processes must read the same tiles of rows that they share, but each has its own number of features.
+        parts = list(tiles(len(self.x), row_bytes, budget, "features"))
+        for tile in self.group.decide(parts) if self.x.shared else parts:
             image += self.features(self.x[tile]).T @ alpha[tile]
         return image
 
@@ -174,7 +176,7 @@ class FeatureState(State):
             return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, gap_bytes(b, t))
 
         budget = max(tile_bytes(max(self.tile_budget, work_bytes(1)), image.device), work_bytes(1))
-        together = 1 if image.is_cuda else max(1, min(thread_count(), self.tile_budget // budget))
+        together = 1 if image.is_cuda or self.x.shared else max(1, min(thread_count(), self.tile_budget // budget))
         waiting: list[slice] = []
         # All processes must have the same tiles, but each has its own number of features.
         for tile in self.group.decide(list(tiles(len(self.x), work_bytes, budget, "features"))):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from joker.kernels import Kernel
 
@@ -84,6 +85,9 @@ class Trial:
         return (self.score, -self.loss) if by_score else (-self.loss - handicap, self.lam)
 
 
+Steps = Generator[Candidate, Sequence[Trial], Trial | None]  # asks for the trials of candidates, one after the other
+
+
 class Search:
     """Successive halving of the kernels, with a search for the bandwidth in every stage.
 
@@ -91,6 +95,10 @@ class Search:
     ----------
     run : callable
         ``run(stage, rows, candidate)`` returns a trial for each λ of the candidate.
+    run_together : callable, optional
+        ``run_together(stage, rows, candidates)`` returns what ``run`` returns, for each candidate. The candidates do
+        not depend on each other: they are the first ones of a stage, or the next one of each kernel. Without it they
+        are run one after the other; trials and winner are the same.
     by_score : bool
         Whether trials are compared by their scores instead of their losses. The loss is a mean over all held-out rows
         and separates bandwidths on far fewer rows than an accuracy, which only counts rows.
@@ -100,7 +108,7 @@ class Search:
         Whether a stage that changes nothing is the last: with more rows the best bandwidth moves on steadily or hardly
         at all.
     out_of_time : callable
-        Called before each candidate except the first; True ends the search.
+        Called before each candidate except the first ones; True ends the search.
     reweight : callable
         ``reweight(candidate, power)`` returns the candidate with inputs weighted by that power of their importance, or
         None if the importance is not known.
@@ -110,13 +118,14 @@ class Search:
         self,
         run: Callable[[int, int, Candidate], Sequence[Trial]],
         *,
+        run_together: Callable[[int, int, Sequence[Candidate]], Sequence[Sequence[Trial]]] | None = None,
         by_score: bool = False,
         final_lam_by_score: bool = False,
         stop_when_stable: bool = False,
         out_of_time: Callable[[], bool] = lambda: False,
         reweight: Callable[[Candidate, float], Candidate | None] = lambda candidate, power: None,
     ) -> None:
-        self.run, self.out_of_time, self.reweight = run, out_of_time, reweight
+        self.run, self.run_together, self.out_of_time, self.reweight = run, run_together, out_of_time, reweight
         self.by_score, self.final_lam_by_score = by_score, final_lam_by_score
         self.stop_when_stable = stop_when_stable
         self.trials: list[Trial] = []
@@ -129,12 +138,10 @@ class Search:
         candidates = [candidate for family in families for candidate in family.first()]
         for stage, size in enumerate(rows):
             before = self._ranked()[0].candidate if self.trials else None
-            for candidate in candidates:
-                self._try(stage, size, candidate)
+            self._take(stage, size, (self._try(stage, candidate) for candidate in _distinct(candidates)))
             if stage == 0:
-                self._try_narrower(size)
-            for trial in self._leaders():
-                self._search_bandwidth(stage, size, trial)
+                self._take(0, size, self._narrower())
+            self._take(stage, size, [self._search_bandwidth(stage, trial) for trial in self._leaders()])
             stable = before is not None and self._ranked()[0].candidate.is_like(before, FINE_STEP)
             if self.stop_when_stable and stable:
                 break
@@ -145,7 +152,27 @@ class Search:
         same = [trial for trial in self.trials if (trial.stage, trial.candidate) == (winner.stage, winner.candidate)]
         return max(same, key=lambda trial: trial.merit(self.by_score or self.final_lam_by_score))
 
-    def _try(self, stage: int, rows: int, candidate: Candidate) -> Trial | None:
+    def _take(self, stage: int, rows: int, searches: Iterable[Steps]) -> None:
+        """Run searches that do not depend on each other; ``trials`` has their trials in the order of the searches."""
+        if self.run_together is None:
+            for steps in searches:
+                asked = next(steps, None)
+                while asked is not None:
+                    found = self.run(stage, rows, asked)
+                    self.trials += found
+                    asked = _go_on(steps, found)
+            return
+        before, waiting = len(self.trials), {steps: next(steps, None) for steps in searches}
+        own: dict[Steps, list[Trial]] = {steps: [] for steps in waiting}
+        while running := {steps: asked for steps, asked in waiting.items() if asked is not None}:
+            together = self.run_together(stage, rows, list(running.values()))
+            for steps, found in zip(running, together, strict=True):
+                self.trials += found
+                own[steps] += found
+            waiting = {steps: _go_on(steps, found) for steps, found in zip(running, together, strict=True)}
+        self.trials[before:] = chain(*own.values())
+
+    def _try(self, stage: int, candidate: Candidate) -> Steps:
         """The best trial of a candidate, which is run unless this stage has run it already; None if time is up."""
         ranked = self._ranked() if self.trials and self.trials[-1].stage == stage else []
         for trial in ranked:
@@ -153,9 +180,7 @@ class Search:
                 return trial
         if self.trials and self.out_of_time():
             return None
-        trials = self.run(stage, rows, candidate)
-        self.trials += trials
-        return max(trials, key=self._merit)
+        return max((yield candidate), key=self._merit)
 
     def _try_default(self, default: Candidate) -> None:
         """Run the default in the latest stage, unless that has tried its kernel, bandwidth and λ."""
@@ -164,16 +189,18 @@ class Search:
         if missing := tuple(lam for lam in default.lam if not any(math.isclose(lam, other) for other in known)):
             self.trials += self.run(last.stage, last.rows, replace(default, lam=missing))
 
-    def _try_narrower(self, rows: int) -> None:
-        """In the first stage, try narrower bandwidths for each kernel whose narrowest is its best so far.
+    def _narrower(self) -> list[Steps]:
+        """Return a search of the first stage for each kernel whose narrowest bandwidth is its best so far.
 
         Later stages begin with one bandwidth of each kernel, and only with kernels that may still win.
         """
-        for family, trial in self._best_by_family().items():
-            if family.free_bandwidths and trial.candidate.bandwidth == min(family.bandwidths):
-                self._walk(0, rows, trial, 1 / COARSE_STEP)
+        return [
+            self._walk(0, trial, 1 / COARSE_STEP)
+            for family, trial in self._best_by_family().items()
+            if family.free_bandwidths and trial.candidate.bandwidth == min(family.bandwidths)
+        ]
 
-    def _search_bandwidth(self, stage: int, rows: int, best: Trial) -> None:
+    def _search_bandwidth(self, stage: int, best: Trial) -> Steps:
         """Halve the bandwidth while that helps, then try a step of √2.
 
         The first stage tries wider bandwidths if no narrower one helps. Coarse steps come first, because with random
@@ -181,18 +208,18 @@ class Search:
         shrinks, if it moves, so that stages after the second try none that is wider than their first.
         """
         if not best.candidate.family.free_bandwidths or best.stage != stage:
-            return
-        start = best = best if stage == 0 else self._search_power(stage, rows, best)
-        best = self._walk(stage, rows, start, 1 / COARSE_STEP)
+            return best
+        start = best = best if stage == 0 else (yield from self._search_power(stage, best))
+        best = yield from self._walk(stage, start, 1 / COARSE_STEP)
         if stage == 0:
-            best = self._walk(stage, rows, start, COARSE_STEP) if best is start else best
-            self._search_power(stage, rows, best)
-            return
-        finer = self._walk(stage, rows, best, 1 / FINE_STEP, 1)
+            best = (yield from self._walk(stage, start, COARSE_STEP)) if best is start else best
+            return (yield from self._search_power(stage, best))
+        finer = yield from self._walk(stage, best, 1 / FINE_STEP, 1)
         if finer is best and (best is not start or stage < WIDENING_STAGES):
-            self._walk(stage, rows, best, FINE_STEP, 1)
+            return (yield from self._walk(stage, best, FINE_STEP, 1))
+        return finer
 
-    def _search_power(self, stage: int, rows: int, best: Trial) -> Trial:
+    def _search_power(self, stage: int, best: Trial) -> Generator[Candidate, Sequence[Trial], Trial]:
         """Raise the power of the input importance while that helps; in later stages lower it.
 
         With more rows a kernel can use inputs of little importance without weights.
@@ -201,17 +228,19 @@ class Search:
         steps = [p for p in powers if p > power] if stage == 0 else [p for p in reversed(powers) if p < power]
         for step in steps:
             candidate = self.reweight(best.candidate, step)
-            trial = None if candidate is None else self._try(stage, rows, candidate)
+            trial = None if candidate is None else (yield from self._try(stage, candidate))
             if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
                 break
             best = trial
         return best
 
-    def _walk(self, stage: int, rows: int, best: Trial, factor: float, steps: int = MAX_BANDWIDTH_STEPS) -> Trial:
+    def _walk(
+        self, stage: int, best: Trial, factor: float, steps: int = MAX_BANDWIDTH_STEPS
+    ) -> Generator[Candidate, Sequence[Trial], Trial]:
         """Multiply the bandwidth by ``factor`` while that helps; return the best trial."""
         for _ in range(steps):
             candidate = replace(best.candidate, bandwidth=best.candidate.bandwidth * factor)
-            trial = None if self._hopeless(stage, candidate) else self._try(stage, rows, candidate)
+            trial = None if self._hopeless(stage, candidate) else (yield from self._try(stage, candidate))
             if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
                 break
             best = trial
@@ -252,6 +281,19 @@ class Search:
         kept = self._leaders()[: max(math.ceil(families / 2**stage), 2 if stage == 1 else 1)]
         factors = SECOND_LAMBDAS if stage == 1 else LATER_LAMBDAS
         return [replace(t.candidate, lam=t.candidate.family.around(t.lam, factors)) for t in kept]
+
+
+def _go_on(steps: Steps, found: Sequence[Trial]) -> Candidate | None:
+    """Give a search the trials that it asked for; return the next candidate that it asks for, None at its end."""
+    try:
+        return steps.send(found)
+    except StopIteration:
+        return None
+
+
+def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates without those that are like an earlier one."""
+    return [c for i, c in enumerate(candidates) if not any(c.is_like(other) for other in candidates[:i])]
 
 
 def stage_rows(pool: int) -> list[int]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -34,6 +35,7 @@ from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, Trial
 from joker.tuning.input_importance import InputImportance, max_importance_rows, measure_importance
 from joker.tuning.rare_class import has_rare_class
 from joker.tuning.splits import Split, make_splits, screening_rows
+from joker.tuning.trial_workers import IN_TURN, TrialFit, TrialResult, TrialWorkers, current_workers
 
 MIN_TUNING_ROWS = 10
 TRIAL_EPOCHS = 2  # with features, at most: after one epoch the ranking of candidates differs, after two it is settled
@@ -48,6 +50,10 @@ SCREENING_ROWS = 512  # held-out rows of a split that the first stage scores on,
 MIN_ACCURACY_ROWS = 2_000  # held-out rows: with fewer, the accuracy is too noisy to choose λ by
 DIAGONAL_ROWS = 256  # rows over which the mean of k(x, x) is computed
 TRIAL_SETTINGS = {"early_stopping": False, "warm_start": False, "callbacks": None, "verbose": 0, "max_time": math.inf}
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +82,8 @@ class TrialRunner:
         Called with each trial, as an entry of the table.
     out_of_time : callable
         Whether the search must end. The importance of inputs is then not measured.
+    workers : TrialWorkers
+        What runs the fits of trials.
     """
 
     estimator: KernelEstimator
@@ -89,7 +97,8 @@ class TrialRunner:
     unit: float
     scaling: Scaling | None = None
     report: Callable[[dict[str, Any]], object] | None = None
-    out_of_time: Callable[[], bool] = lambda: False
+    out_of_time: Callable[[], bool] = _never
+    workers: TrialWorkers = IN_TURN
 
     def family(
         self,
@@ -153,18 +162,35 @@ class TrialRunner:
 
     def run(self, stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         """Fit a candidate on the first ``rows`` rows of each split, and score each λ on the held-out rows."""
-        started = time.perf_counter()
-        results = [self._fit_and_score(candidate, k, rows, self._held(stage, k)) for k in range(self._splits(stage))]
-        losses, scores = np.mean(results, axis=0)
-        seconds = (time.perf_counter() - started) / len(scores)
-        columns = zip(candidate.lam, np.nan_to_num(losses, nan=np.inf), np.nan_to_num(scores, nan=-np.inf), strict=True)
+        return self.run_together(stage, rows, [candidate])[0]
+
+    def run_together(self, stage: int, rows: int, candidates: Sequence[Candidate]) -> list[list[Trial]]:
+        """Do what `run` does, for several candidates."""
+        splits = range(self._splits(stage))
+        fits = [TrialFit(self._model(candidate, k, rows), k, rows, stage) for candidate in candidates for k in splits]
+        results = self.workers.run(self, fits)
         trials = [
-            Trial(stage, rows, candidate, lam, float(loss), float(score), seconds) for lam, loss, score in columns
+            self._trials(stage, rows, candidate, results[i * len(splits) : (i + 1) * len(splits)])
+            for i, candidate in enumerate(candidates)
         ]
         if self.report is not None:
-            for trial in trials:
+            for trial in chain(*trials):
                 self.report(self.entry(trial))
         return trials
+
+    def fit_and_score(self, fit: TrialFit) -> TrialResult:
+        """Fit the estimator of a trial on the rows of one split, and score each λ on its held-out rows."""
+        started = time.perf_counter()
+        model = fit.estimator.fit_sample(self._labelled(self._training_rows(fit.split, fit.rows)))
+        held = self._held(fit.stage, fit.split)
+        if is_classifier(model):
+            held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may be missing in the training rows
+        scores = score_path(model.path_.models, self._labelled(held), self.scorer)
+        return TrialResult(scores, time.perf_counter() - started)
+
+    def to_send(self) -> TrialRunner:
+        """Return the runner as another process needs it for `fit_and_score`."""
+        return replace(self, report=None, out_of_time=_never, workers=IN_TURN)
 
     def held_out_levels(
         self, model: KernelQuantile, best: Candidate, rows: int
@@ -175,7 +201,7 @@ class TrialRunner:
         """
         residuals, weights = [], []
         for k, split in enumerate(self.splits):
-            some = np.sort(split.train[:rows])
+            some = self._training_rows(k, rows)
             one = clone(model).set_params(bandwidth=self.bandwidth(best, k), random_state=self._seed, **TRIAL_SETTINGS)
             x, y, w = self._labelled(split.held)
             residuals.append(level_residuals(one.fit_sample(self._labelled(some)), x, y))
@@ -238,14 +264,19 @@ class TrialRunner:
         held = self.splits[k].held
         return screening_rows(held, self.codes, SCREENING_ROWS, self.rare) if stage == 0 else held
 
-    def _fit_and_score(self, candidate: Candidate, k: int, size: int, held: NDArray[np.intp]) -> Any:  # (2, λ)
-        rows = np.sort(self.splits[k].train[:size])
-        model = self._model(candidate, k, len(rows)).fit_sample(self._labelled(rows))
-        if is_classifier(model):
-            held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may be missing in the training rows
-        return score_path(model.path_.models, self._labelled(held), self.scorer)
+    def _training_rows(self, k: int, size: int) -> NDArray[np.intp]:
+        return np.sort(self.splits[k].train[:size])
 
-    def _model(self, candidate: Candidate, k: int, n: int) -> Any:
+    @staticmethod
+    def _trials(stage: int, rows: int, candidate: Candidate, results: Sequence[TrialResult]) -> list[Trial]:
+        """The trials of a candidate from the results of its splits, one for each λ."""
+        losses, scores = np.mean([result.scores for result in results], axis=0)
+        seconds = sum(result.seconds for result in results) / len(scores)
+        columns = zip(candidate.lam, np.nan_to_num(losses, nan=np.inf), np.nan_to_num(scores, nan=-np.inf), strict=True)
+        return [Trial(stage, rows, candidate, lam, float(loss), float(score), seconds) for lam, loss, score in columns]
+
+    def _model(self, candidate: Candidate, k: int, size: int) -> Any:
+        n = len(self._training_rows(k, size))
         given, unit, kernel = self.estimator, self._unit(candidate), candidate.family.kernel
         m = self.n_features(kernel)
         return clone(given).set_params(
@@ -323,7 +354,8 @@ def make_trial_runner(
     model.set_params(standardize=resolve.standardizes(model.standardize, AUTO, x, w))
     short.set_params(standardize=model.standardize)
     scaling = input_statistics(x, w) if model.standardize else None
-    return TrialRunner(short, scorer, x, y, w, codes, rare, splits, unit, scaling, report, out_of_time)
+    workers = current_workers()
+    return TrialRunner(short, scorer, x, y, w, codes, rare, splits, unit, scaling, report, out_of_time, workers)
 
 
 def unit_of_penalty(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:

@@ -179,6 +179,7 @@ def tune(
     families = [runner.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in to_try]
     search = Search(
         runner.run,
+        run_together=runner.run_together if runner.workers.side_by_side else None,
         by_score=ranking or scoring is not None,
         final_lam_by_score=runner.accuracy_decides,
         stop_when_stable=rows is None and all(runner.n_features(kernel) is None for kernel in to_try),

@@ -2,6 +2,7 @@
 
 from joker.data.store.convert import convert
 from joker.data.store.rows import StoreRows
+from joker.data.store.shared import open_shared
 from joker.data.store.store import Labels, Store, open_store
 
-__all__ = ["Labels", "Store", "StoreRows", "convert", "open_store"]
+__all__ = ["Labels", "Store", "StoreRows", "convert", "open_shared", "open_store"]

@@ -161,8 +161,14 @@ class Store:
     def _targets(self) -> NDArray[Any]:  # (n, t)
         if self.header.y is None:
             raise InvalidFile(f"{self.path} must have targets; it has none. Convert the data with target=, or give y.")
-        y = np.empty(self.header.y.shape, self.header.y.dtype)
-        self.file.fill(as_bytes(y), self.header.y.offset)
+        return self.target_rows(slice(0, len(self)))
+
+    def target_rows(self, rows: slice) -> NDArray[Any]:  # (k, t)
+        """Return the targets of consecutive rows as they are stored: numbers, or the number of the class."""
+        section = self.header.y
+        assert section is not None
+        y = np.empty((rows.stop - rows.start, section.shape[1]), section.dtype)
+        self.file.fill(as_bytes(y), section.offset + rows.start * section.row_bytes)
         return y
 
 

@@ -1,7 +1,4 @@
-"""Fits on a cluster of Ray: every worker of a Ray Train job is one process of a group.
-
-``pip install 'joker-kernels[ray]'`` installs Ray. Use ``import joker.ray``; ``import joker`` does not import Ray.
-"""
+"""A fit by the workers of a Ray Train job, each of which is one process of a group."""
 
 from __future__ import annotations
 
@@ -12,25 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ray import train
+from ray.data import ExecutionOptions
+from ray.train import DataConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
 from sklearn.base import clone
 
 from joker.callbacks import Callback, Checkpoint, Run
 from joker.data import Store, convert, open_store
 from joker.distributed import current, group
 from joker.distributed.torch_group import TIMEOUT
-from joker.errors import InvalidParameter, MissingFile, MissingPackage
+from joker.errors import InvalidParameter, MissingFile
 from joker.estimators.base import KernelEstimator
 from joker.tables import load
-
-try:
-    from ray import train
-    from ray.data import ExecutionOptions
-    from ray.train import DataConfig, RunConfig, ScalingConfig
-    from ray.train.torch import TorchTrainer
-except ImportError as error:
-    raise MissingPackage(
-        f"joker.ray needs Ray Train, which cannot be imported ({error}). Use pip install 'joker-kernels[ray]'."
-    ) from error
 
 CHECKPOINT, MODEL, ROWS = "fit.checkpoint", "model.joker", "rows"
 
@@ -74,6 +65,11 @@ def fit(
     -------
     estimator
         The fitted estimator.
+
+    Examples
+    --------
+    >>> import joker.ray  # doctest: +SKIP
+    >>> model = joker.ray.fit(joker.KernelRidge(n_features=20_000), "train/", target="price")  # doctest: +SKIP
     """
     if not isinstance(estimator, KernelEstimator):
         raise InvalidParameter(
