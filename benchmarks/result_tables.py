@@ -488,7 +488,7 @@ def _details(name: str, models: Results) -> Iterator[list[object]]:
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
-        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, step, same_problem, distributed, multiclass, tuning,
+        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, distributed, multiclass, tuning,
         standardize, out_of_core, path, averaging, block_solver, ablations, scaling, figures, demo, tables,
     )
 }  # fmt: skip
