@@ -20,6 +20,7 @@ MIN_IDENTIFIER_ROWS = 30  # with fewer rows a column of distinct words may still
 IDENTIFIER_SHARE = 0.95  # distinct values, as a share of the rows, of a column of text that is an identifier
 FREE_TEXT_WORDS = 5.0  # mean number of words of a column of distinct values that is free text
 SAME_CORRELATION = 0.99999  # of two columns of numbers that are one up to unit and rounding
+MAX_WHOLE = 2.0**53  # whole numbers of float64 are exact up to it
 MAX_COMPARED = 512  # columns of numbers that are compared with one another
 MAX_COMPARED_ROWS = 20_000
 ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
@@ -35,6 +36,7 @@ class ColumnKind:
     kind: str  # NUMBER, BOOLEAN, CATEGORY, GROUP, DATE or DROP
     reason: str = ""  # of a column that is left out
     code_size: float = 1.0  # of the codes of a column of groups; 1: two groups differ like two z-scores
+    with_number: bool = True  # whether a column of groups is also a number: neighbouring groups are similar
 
 
 def decide_kinds(table: RawTable, given: Mapping[str, str] | None = None) -> list[ColumnKind]:
@@ -111,7 +113,8 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
         raise InvalidData(f"a column of numbers must have numbers; column {name!r} has text. Convert it first.")
     if given == GROUP and not has_whole_numbers(column):
         raise InvalidData(
-            f"a column of groups must have whole numbers; column {name!r} has others. Use columns={{{name!r}: 'category'}}."
+            f"a column of groups must have whole numbers; column {name!r} has others. Use "
+            f"columns={{{name!r}: 'category'}}."
         )
     if given != AUTO:
         return ColumnKind(name, given)
@@ -123,11 +126,11 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
 
 
 def has_whole_numbers(column: RawColumn) -> bool:
-    """Whether all values that are present are whole numbers."""
+    """Whether all values that are present are whole numbers that float64 holds exactly."""
     if column.form != NUMBER:
         return False
     present = column.values[~column.missing]
-    return bool((present == np.floor(present)).all())
+    return bool((present == np.floor(present)).all() and (np.abs(present) < MAX_WHOLE).all())
 
 
 def _is_constant(column: RawColumn, missing: Array) -> bool:

@@ -103,7 +103,7 @@ class Encoding:
 
 def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
     """The sizes of the sets of inputs of a column that have a weight of their own."""
-    if isinstance(encoder, GroupEncoder):
+    if isinstance(encoder, GroupEncoder) and encoder.number is not None:
         return len(encoder.number.names), CODE_INPUTS
     return (len(encoder.names),)
 
@@ -178,7 +178,7 @@ def _fitted(
     if kind.kind == DATE:
         encoder = fit_date(column)
     elif kind.kind == GROUP:
-        encoder = fit_group(column, scaling, kind.code_size)
+        encoder = fit_group(column, scaling, kind.code_size, with_number=kind.with_number)
     elif kind.kind != CATEGORY:
         encoder = fit_number(column, scaling)
     else:

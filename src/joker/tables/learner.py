@@ -22,8 +22,8 @@ from joker.tables.columns import GROUP, ColumnKind, decide_kinds
 from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
 from joker.tables.ensemble import MIN_GAIN, choose_weights
-from joker.tables.frames import RawTable
-from joker.tables.group_columns import code_sizes, promising_groups, rows_of_groups
+from joker.tables.frames import NUMBER, RawTable
+from joker.tables.group_columns import promising_groups, rows_of_groups, useful_groups
 from joker.tables.group_encoder import GroupEncoder
 from joker.tables.leave_one_out import (
     LAPLACIAN,
@@ -53,7 +53,8 @@ FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
 MAX_WEIGHTED_INPUTS = 512
-GROUPS_SHARE = 0.1  # of the time: no further column of groups is tried after it
+MAX_MISSING = 0.5  # share of the rows without a group, above which whole groups are no sample of the table
+GROUPS_SHARE = 0.05  # of the time: no further column of groups is tried after it
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
 
@@ -239,17 +240,26 @@ def variants(problem: Problem) -> Iterator[Variant]:
             yield Variant(own, x * weights.astype(np.float32), scaling, f"for {kernel}", share, search)
 
 
+def decided_kinds(problem: Problem) -> list[ColumnKind]:
+    """Return the kinds of the columns that a fit has; with a memory budget no column of groups is searched for."""
+    if is_limited(problem.estimator.memory):
+        return decide_kinds(problem.inputs, problem.columns)
+    return choose_kinds(problem)[0]
+
+
 def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
     """Return the kinds of the columns, and the rows on which encodings are judged: whole groups, if there are any."""
     kinds = decide_kinds(problem.inputs, problem.columns)
     given, targets = problem.columns or {}, (problem.y, problem.classes)
-    if places := promising_groups(problem.inputs, kinds, given, *targets, problem.seed):
-        _, x = fit_encoding(problem.inputs, *targets, kinds=kinds, seed=problem.seed)
+    asked = [j for j, kind in enumerate(kinds) if kind.kind == GROUP]
+    if places := asked + promising_groups(problem.inputs, kinds, given, *targets, problem.seed):
+        numbers = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
+        _, x = fit_encoding(problem.inputs, *targets, kinds=numbers, seed=problem.seed)
         out_of_time = problem.clock.after(GROUPS_SHARE)
-        for j, size in code_sizes(problem.inputs, places, x, *targets, problem.seed, out_of_time).items():
-            kinds[j] = replace(kinds[j], kind=GROUP, code_size=size)
+        for j, kind in useful_groups(problem.inputs, kinds, places, x, *targets, problem.seed, out_of_time).items():
+            kinds[j] = kind
     groups = [column for column, kind in zip(problem.inputs.columns, kinds, strict=True) if kind.kind == GROUP]
-    if not groups or groups[0].missing.mean() > 0.5:
+    if not groups or groups[0].missing.mean() > MAX_MISSING:
         return kinds, make_sample(problem.y, problem.classes, problem.seed)
     rows = rows_of_groups(groups[0].values, SAMPLE_ROWS, problem.seed)
     return kinds, Sample(rows, coded_targets(problem.y[rows], problem.classes))
