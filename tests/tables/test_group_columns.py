@@ -13,6 +13,7 @@ from joker.tables.group_columns import (
     may_be_group,
     promising_groups,
     rows_of_groups,
+    same_categories,
     useful_groups,
 )
 
@@ -79,9 +80,13 @@ def test_a_sample_has_whole_groups(group: np.ndarray) -> None:
 def test_a_sample_has_few_rows_of_a_large_group_and_none_without_a_group() -> None:
     values = np.append(np.zeros(500), np.arange(1, 31).repeat(4))
     values[-40:] = np.nan
-    rows = rows_of_groups(values, 10_000, 0)
+    rows = rows_of_groups(values, 200, 0)
     assert (values[rows] == 0).sum() == MAX_ROWS_OF_A_GROUP
     assert len(rows) == MAX_ROWS_OF_A_GROUP + 80
+
+
+def test_a_sample_of_few_groups_has_more_rows_of_each() -> None:
+    assert len(rows_of_groups(np.arange(1_000.0) % 4, 400, 0)) == 400
 
 
 def test_only_columns_that_help_beside_the_others_have_codes(group: np.ndarray, rng: np.random.Generator) -> None:
@@ -100,3 +105,18 @@ def test_only_columns_that_help_beside_the_others_have_codes(group: np.ndarray, 
     assert useful_groups(table, kinds, places, a, y, 0, 0, lambda: True) == {}
     # Where another column has the effect of the group itself, codes add nothing.
     assert useful_groups(table, kinds, places, np.hstack([a, effect[group][:, None]]), y, 0, 0, never) == {}
+
+
+def test_categories_with_the_same_groups(group: np.ndarray) -> None:
+    names = np.array([f"n{j}" for j in range(GROUPS)])
+    columns = {
+        "person": group,
+        "name": names[group],
+        "team": names[group // 10],
+        "asked": names[group],
+        "b": group * 1.5,
+    }
+    table = read_table(columns)
+    kinds = decide_kinds(table, {"asked": "category"})
+    assert same_categories(table, kinds, ("asked",), [0]) == {1: 0}
+    assert same_categories(table, kinds, ("asked",), []) == {}

@@ -36,6 +36,13 @@ def test_a_classifier_finds_it_too() -> None:
     assert fitted.columns_[0]["kind"] == "group"
 
 
+def test_the_names_of_the_groups_are_left_out() -> None:
+    frame, y = panel()
+    fitted = joker.JokerRegressor(**FAST).fit(frame.assign(name="n" + frame["person"].astype(str)), y)
+    assert [row["kind"] for row in fitted.columns_] == ["group", "number", "number", "left out"]
+    assert fitted.columns_[3]["encoding"] == "the same groups as 'person'"
+
+
 def test_unknown_and_missing_persons_have_the_prediction_of_all(model: joker.JokerRegressor) -> None:
     """They have one prediction, and its mean is near that of all persons."""
     frame, y = panel(1)
@@ -54,6 +61,14 @@ def test_the_user_decides(tmp_path: Path) -> None:
     limited = joker.JokerRegressor(columns={"person": "group"}, memory="400MB", **FAST).fit(frame, y)
     assert limited.columns_[0]["encoding"] == "robust and group codes"
     assert limited.score(*panel(1)) > 0.5
+
+
+@pytest.mark.parametrize("values", [[5.0] * 40, np.arange(40.0), [1.0, 2.0] + [np.nan] * 38, np.arange(40) % 2])
+def test_groups_that_say_nothing_do_no_harm(values: Any) -> None:
+    x = np.random.default_rng(0).normal(size=40)
+    fitted = joker.JokerRegressor(columns={"g": "group"}, **FAST).fit({"g": np.asarray(values), "x": x}, 3 * x)
+    assert fitted.columns_[0]["kind"] == "group"
+    assert fitted.score({"g": np.asarray(values), "x": x}, 3 * x) > 0.8
 
 
 @pytest.mark.parametrize("values", [np.arange(640) / 7, ["a", "b"] * 320])

@@ -18,12 +18,12 @@ from joker.data.array_rows import pick
 from joker.estimators import resolve
 from joker.estimators.calibration import Calibration, fit_calibration, log_loss
 from joker.tables.blend import Blend, Member, decision_values
-from joker.tables.columns import GROUP, ColumnKind, decide_kinds
+from joker.tables.columns import DROP, GROUP, ColumnKind, decide_kinds
 from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
 from joker.tables.ensemble import MIN_GAIN, choose_weights
 from joker.tables.frames import NUMBER, RawTable
-from joker.tables.group_columns import promising_groups, rows_of_groups, useful_groups
+from joker.tables.group_columns import promising_groups, rows_of_groups, same_categories, useful_groups
 from joker.tables.group_encoder import GroupEncoder
 from joker.tables.leave_one_out import (
     LAPLACIAN,
@@ -53,7 +53,7 @@ FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
 MAX_WEIGHTED_INPUTS = 512
-MAX_MISSING = 0.5  # share of the rows without a group, above which whole groups are no sample of the table
+MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
 GROUPS_SHARE = 0.05  # of the time: no further column of groups is tried after it
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
@@ -253,15 +253,20 @@ def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
     given, targets = problem.columns or {}, (problem.y, problem.classes)
     asked = [j for j, kind in enumerate(kinds) if kind.kind == GROUP]
     if places := asked + promising_groups(problem.inputs, kinds, given, *targets, problem.seed):
-        numbers = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
-        _, x = fit_encoding(problem.inputs, *targets, kinds=numbers, seed=problem.seed)
+        same = same_categories(problem.inputs, kinds, given, places)
+        plain = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
+        plain = [replace(kind, kind=DROP) if c in same else kind for c, kind in enumerate(plain)]
+        _, x = fit_encoding(problem.inputs, *targets, kinds=plain, seed=problem.seed)
         out_of_time = problem.clock.after(GROUPS_SHARE)
         for j, kind in useful_groups(problem.inputs, kinds, places, x, *targets, problem.seed, out_of_time).items():
             kinds[j] = kind
+        for c, j in same.items():
+            if kinds[j].kind == GROUP:
+                kinds[c] = replace(kinds[c], kind=DROP, reason=f"the same groups as {kinds[j].name!r}")
     groups = [column for column, kind in zip(problem.inputs.columns, kinds, strict=True) if kind.kind == GROUP]
-    if not groups or groups[0].missing.mean() > MAX_MISSING:
+    rows = rows_of_groups(groups[0].values, SAMPLE_ROWS, problem.seed) if groups else np.zeros(0, dtype=np.intp)
+    if len(rows) < MIN_GROUP_SAMPLE * min(SAMPLE_ROWS, len(problem.y)):
         return kinds, make_sample(problem.y, problem.classes, problem.seed)
-    rows = rows_of_groups(groups[0].values, SAMPLE_ROWS, problem.seed)
     return kinds, Sample(rows, coded_targets(problem.y[rows], problem.classes))
 
 
