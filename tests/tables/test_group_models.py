@@ -12,7 +12,7 @@ import joker
 from joker.errors import InvalidData
 from joker.tables.group_encoder import CODE_INPUTS
 
-FAST = {"max_time": 1.0, "random_state": 0}
+FAST = {"max_time": 0.5, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ MIN_ROWS = 200
 MIN_GROUPS = 20  # a kernel separates fewer values as numbers
 MIN_GROUP_ROWS = 2.5  # on average
 MIN_GAIN = 0.01  # share of the squared error that a group, or its neighbours, must save
-# The share of the leave-one-out error that codes must save. On 60 tables the numbers of persons, firms, schools and
-# days saved 9% to 83%, and quantities less than 6%.
+# The share of the leave-one-out error that codes must save. On about 60 tables the numbers of persons, firms and days
+# saved 9% to 83%; schools and most quantities saved less than 6%.
 MIN_CODE_GAIN = 0.06
 MAX_JUDGED = 3  # columns that are judged with all other columns, the most promising first
 SCREENED_ROWS = 20_000  # of the first judgement
