@@ -33,3 +33,17 @@ def split(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, Any]:
     """Return the inputs and the price."""
     frame = raw_frame(n, seed)
     return frame.drop(columns="price"), frame["price"].to_numpy()
+
+
+PERSONS = 80
+
+
+def panel(seed: int = 0, rows: int = 640) -> tuple[pd.DataFrame, Any]:
+    """Return rows of persons and their targets; the level of a person does not depend on its number in a smooth way."""
+    level = np.random.default_rng(7).normal(size=PERSONS)
+    rng = np.random.default_rng(seed)
+    person = rng.permutation(np.arange(rows) % PERSONS)
+    frame = pd.DataFrame(
+        {"person": 100_000_000 + 3 * person, "age": rng.integers(20, 60, rows), "hours": rng.random(rows)}
+    )
+    return frame, level[person] + np.sin(frame["age"].to_numpy() / 8) + 0.3 * rng.normal(size=rows)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from program import refused, run, well
-from raw_tables import raw_frame
+from raw_tables import panel, raw_frame
 
 import joker
 
@@ -95,6 +95,19 @@ def test_evaluate_and_info(folder: Path) -> None:
     shown = well("info", folder / "m.joker").out
     assert "an identifier: 240 distinct values" in shown
     assert "importance" in shown
+
+
+def test_info_shows_columns_of_groups(tmp_path: Path) -> None:
+    frame, y = panel()
+    frame.assign(wage=y).to_csv(tmp_path / "d.csv", index=False)
+    options = ("--target", "wage", "--max-time", 0.5, "--seed", 0, "--kinds", "person=group", "-q")
+    well("fit", tmp_path / "d.csv", *options, "--out", tmp_path / "m.joker")
+    facts = well("info", tmp_path / "m.joker", "--json").document
+    assert facts["columns"][0]["kind"] == "group"
+    assert "group codes" in well("info", tmp_path / "m.joker").out
+    frame.assign(person=-1).to_csv(tmp_path / "new.csv", index=False)
+    well("predict", tmp_path / "m.joker", tmp_path / "new.csv", "--out", tmp_path / "p.csv", "-q")
+    assert np.isfinite(predictions(tmp_path / "p.csv")).all()
 
 
 def test_classes_with_probabilities(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_sessions import session_of
-from raw_tables import split
+from raw_tables import panel, split
 from scipy import sparse, special
 
 import joker
@@ -79,6 +79,22 @@ def test_a_heavy_tailed_target(tables: Any, tmp_path: Path) -> None:
         wanted = model.predict(new)
         got = run(model, new, tmp_path / "model.onnx")["prediction"]
         assert np.abs(got - wanted).max() < TOLERANCE * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("smooth", [False, True])  # whether the number of a group is an input beside its code
+def test_groups(smooth: bool, tmp_path: Path) -> None:
+    frame, y = panel()
+    y = y + smooth * np.sin((frame["person"] - 100_000_000).to_numpy() / 40) * 3
+    model = joker.JokerRegressor(columns={"person": "group"}, **FAST).fit(frame.assign(hours=0.5), y)
+    assert model.columns_[0]["encoding"].endswith(" and group codes") is smooth
+    new = panel(1)[0].assign(hours=0.5).astype({"person": float})
+    new.loc[:3, "person"] = [100_000_001, 100_000_000.5, np.nan, 1e12]
+    joker.export.to_onnx(model, tmp_path / "model.onnx")
+    session = session_of(tmp_path / "model.onnx")
+    inputs = {"person": new[["person"]].to_numpy(), "age": new[["age"]].to_numpy(dtype=np.float32)}
+    (got,) = session.run(["prediction"], inputs)
+    wanted = model.predict(new)
+    assert np.abs(got - wanted).max() < TOLERANCE * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("classes", [2, 3])

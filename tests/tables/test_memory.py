@@ -35,8 +35,9 @@ name, rows, budget = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(rows, 20)), columns=[f"c{j}" for j in range(20)])
 X["w"] = rng.choice(list("abcdef"), rows)
+X["person"] = rng.integers(0, 500, rows)
 y = X["c0"] + X["c1"] ** 2
-model = getattr(joker, name)(memory=budget, max_time=5, random_state=0)
+model = getattr(joker, name)(memory=budget, max_time=5, random_state=0, columns={"person": "group"})
 fit = growth(lambda: model.fit(X, y if name == "JokerRegressor" else y > 1))
 print(json.dumps({"fit": fit, "predict": growth(lambda: model.predict(X))}))
 """

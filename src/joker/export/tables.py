@@ -13,7 +13,7 @@ from joker.export.estimators import DECISION, INPUTS, LABEL, PREDICTION, PROBABI
 from joker.export.graph import Graph
 from joker.export.normal_scores import normal_scores
 from joker.tables.blend import LOWEST, Member
-from joker.tables.columns import CATEGORY, DROP
+from joker.tables.columns import CATEGORY, DROP, GROUP
 from joker.tables.encoders import (
     CLIP,
     PERIODS,
@@ -27,10 +27,12 @@ from joker.tables.encoders import (
 )
 from joker.tables.encoding import Encoding
 from joker.tables.frames import DATE, MISSING_WORDS, TEXT, RawColumn
+from joker.tables.group_encoder import GroupEncoder
 from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, MAX_EXPONENT, NumberTarget
 
 OUTPUTS = {DECISION, LABEL, PREDICTION, PROBABILITIES}
 UNKNOWN = "\0"  # a text that is no level
+NO_GROUP = -(2.0**62)  # is no group: those are smaller than 2⁵³
 
 
 def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
@@ -102,7 +104,7 @@ def _inputs(graph: Graph, model: Any, outer: Any) -> list[str]:
 def _column(graph: Graph, name: str, kind: str, outer: Any) -> str:  # (rows, 1), float64 or text
     if kind == CATEGORY:
         return graph.add_input(name, np.str_, 1)
-    dtype = np.float64 if kind == DATE else outer
+    dtype = np.float64 if kind in (DATE, GROUP) else outer  # float32 rounds large identifiers
     value = graph.add_input(name, dtype, 1)
     return value if dtype == np.float64 else graph.cast(value, np.float64)
 
@@ -110,6 +112,8 @@ def _column(graph: Graph, name: str, kind: str, outer: Any) -> str:  # (rows, 1)
 def _encoded(graph: Graph, encoder: Any, column: str) -> str:  # (rows, k), float64
     if isinstance(encoder, NumberEncoder):
         return _number_inputs(graph, encoder, column)
+    if isinstance(encoder, GroupEncoder):
+        return _group_inputs(graph, encoder, column)
     if isinstance(encoder, DateEncoder):
         return _date_inputs(graph, encoder, column)
     return _category_inputs(graph, encoder, column)
@@ -122,6 +126,28 @@ def _number_inputs(graph: Graph, encoder: NumberEncoder, column: str) -> str:
     scaled = graph.op("Div", scaled, _number(graph, encoder.deviation))
     scaled = graph.op("Where", missing, _number(graph, 0.0), scaled)
     return _with_indicator(graph, [scaled], missing, encoder.indicator)
+
+
+def _group_inputs(graph: Graph, encoder: GroupEncoder, column: str) -> str:
+    """Return the number, if it is an input, and the code of the group; other values have the last code."""
+    groups = np.asarray(encoder.groups)
+    table = encoder.codes(np.append(groups, np.nan))
+    # A cast to whole numbers is not defined for NaN, and would give a fraction the code of another group.
+    whole = graph.op("Equal", graph.op("Floor", column), column)
+    number = graph.cast(graph.op("Where", whole, column, _number(graph, NO_GROUP)), np.int64)
+    code = graph.op(
+        "LabelEncoder",
+        number,
+        domain="ai.onnx.ml",
+        keys_int64s=groups.astype(np.int64).tolist(),
+        values_int64s=list(range(len(groups))),
+        default_int64=len(groups),
+    )
+    flat = graph.op("Squeeze", code, graph.constant(np.array([1])))
+    codes = graph.op("Gather", graph.constant(table, "codes"), flat, axis=0)
+    if encoder.number is None:
+        return codes
+    return graph.op("Concat", _number_inputs(graph, encoder.number, column), codes, axis=1)
 
 
 def _with_indicator(graph: Graph, parts: list[str], missing: str, indicator: float) -> str:

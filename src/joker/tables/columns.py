@@ -14,12 +14,13 @@ from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 
 Array = NDArray[Any]
-CATEGORY, DROP, AUTO = "category", "drop", "auto"
-KINDS = (NUMBER, CATEGORY, DATE, DROP, AUTO)
+CATEGORY, GROUP, DROP, AUTO = "category", "group", "drop", "auto"
+KINDS = (NUMBER, CATEGORY, GROUP, DATE, DROP, AUTO)
 MIN_IDENTIFIER_ROWS = 30  # with fewer rows a column of distinct words may still be a category
 IDENTIFIER_SHARE = 0.95  # distinct values, as a share of the rows, of a column of text that is an identifier
 FREE_TEXT_WORDS = 5.0  # mean number of words of a column of distinct values that is free text
 SAME_CORRELATION = 0.99999  # of two columns of numbers that are one up to unit and rounding
+MAX_WHOLE = 2.0**53  # whole numbers of float64 are exact up to it
 MAX_COMPARED = 512  # columns of numbers that are compared with one another
 MAX_COMPARED_ROWS = 20_000
 ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
@@ -32,8 +33,10 @@ class ColumnKind:
     """What a column is, and why it is left out if it is."""
 
     name: str
-    kind: str  # NUMBER, BOOLEAN, CATEGORY, DATE or DROP
+    kind: str  # NUMBER, BOOLEAN, CATEGORY, GROUP, DATE or DROP
     reason: str = ""  # of a column that is left out
+    code_size: float = 1.0  # of the codes of a column of groups; 1: two groups differ like two z-scores
+    with_number: bool = True  # whether a column of groups is also a number: neighbouring groups are similar
 
 
 def decide_kinds(table: RawTable, given: Mapping[str, str] | None = None) -> list[ColumnKind]:
@@ -108,6 +111,11 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
         )
     if given == NUMBER and column.form == TEXT:
         raise InvalidData(f"a column of numbers must have numbers; column {name!r} has text. Convert it first.")
+    if given == GROUP and not has_whole_numbers(column):
+        raise InvalidData(
+            f"a column of groups must have whole numbers; column {name!r} has others. Use "
+            f"columns={{{name!r}: 'category'}}."
+        )
     if given != AUTO:
         return ColumnKind(name, given)
     if column.form == TEXT:
@@ -115,6 +123,14 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
     if column.form == NUMBER and _is_numbered(column, missing):
         return ColumnKind(name, DROP, "an identifier: consecutive numbers")
     return ColumnKind(name, column.form)
+
+
+def has_whole_numbers(column: RawColumn) -> bool:
+    """Whether all values that are present are whole numbers that float64 holds exactly."""
+    if column.form != NUMBER:
+        return False
+    present = column.values[~column.missing]
+    return bool((present == np.floor(present)).all() and (np.abs(present) < MAX_WHOLE).all())
 
 
 def _is_constant(column: RawColumn, missing: Array) -> bool:
@@ -148,7 +164,7 @@ def _is_numbered(column: RawColumn, missing: Array) -> bool:
     values = column.values
     if len(values) < MIN_IDENTIFIER_ROWS or missing.any() or IDENTIFIER_NAME.fullmatch(column.name) is None:
         return False
-    return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
+    return has_whole_numbers(column) and len(np.unique(values)) == len(values)
 
 
 def _without_same(table: RawTable, kinds: list[ColumnKind], given: Mapping[str, str]) -> list[ColumnKind]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from joker.data.schema import listed
 from joker.errors import InvalidData
-from joker.tables.columns import CATEGORY, DROP, ColumnKind, as_dates, decide_kinds
+from joker.tables.columns import CATEGORY, DROP, GROUP, ColumnKind, as_dates, decide_kinds
 from joker.tables.encoders import (
     ROBUST,
     DateEncoder,
@@ -24,10 +24,11 @@ from joker.tables.encoders import (
     fit_number,
 )
 from joker.tables.frames import DATE, DATE_TYPE, TEXT, RawColumn, RawTable
+from joker.tables.group_encoder import CODE_INPUTS, GroupEncoder, fit_group
 from joker.tables.target_statistics import cross_fitted
 
 Array = NDArray[Any]
-AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder
+AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
 MAX_ONE_HOT = 64  # levels that may have columns of their own
@@ -53,8 +54,9 @@ class Encoding:
 
     @property
     def groups(self) -> Array:  # (d,)
-        """The number of the column that each input comes from, among the columns that are not left out."""
-        return np.repeat(np.arange(len(self.encoders)), [len(encoder.names) for encoder in self.encoders])
+        """The number of the set of inputs that each input belongs to: a column, the number of a group or its code."""
+        sizes = [size for encoder in self.encoders for size in _sizes(encoder)]
+        return np.repeat(np.arange(len(sizes)), sizes)
 
     def transform(self, table: RawTable) -> Array:  # (n, d), float32
         """Return the inputs of some rows."""
@@ -97,6 +99,13 @@ class Encoding:
                 encoder = next(encoders)
                 rows.append(_fact(kind.name, kind.kind, encoder.encoding, len(encoder.names), next(values)))
         return rows
+
+
+def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
+    """The sizes of the sets of inputs of a column that have a weight of their own."""
+    if isinstance(encoder, GroupEncoder) and encoder.number is not None:
+        return len(encoder.number.names), CODE_INPUTS
+    return (len(encoder.names),)
 
 
 def _fact(name: str, kind: str, encoding: str, width: int, importance: float | None) -> dict[str, Any]:
@@ -151,10 +160,10 @@ def fit_encoding(
         if kind.kind == DROP:
             continue
         known = like[0].encoders[len(encoders)] if like else None
-        if like and known is not None and not isinstance(known, NumberEncoder):
+        if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
             encoder, part = known, like[1][:, place : place + len(known.names)]
         else:
-            encoder, part = _fitted(_as_kind(column, kind.kind), kind.kind, y, classes, scaling, seed)
+            encoder, part = _fitted(_as_kind(column, kind.kind), kind, y, classes, scaling, seed)
         place += len(known.names) if known is not None else 0
         encoders.append(encoder)
         parts.append(part.astype(np.float32, copy=False))
@@ -162,11 +171,15 @@ def fit_encoding(
     return Encoding(tuple(kinds), tuple(encoders), table.named), x
 
 
-def _fitted(column: RawColumn, kind: str, y: Array, classes: int, scaling: str, seed: int) -> tuple[AnyEncoder, Array]:
+def _fitted(
+    column: RawColumn, kind: ColumnKind, y: Array, classes: int, scaling: str, seed: int
+) -> tuple[AnyEncoder, Array]:
     encoder: AnyEncoder
-    if kind == DATE:
+    if kind.kind == DATE:
         encoder = fit_date(column)
-    elif kind != CATEGORY:
+    elif kind.kind == GROUP:
+        encoder = fit_group(column, scaling, kind.code_size, with_number=kind.with_number)
+    elif kind.kind != CATEGORY:
         encoder = fit_number(column, scaling)
     else:
         rare = max(2, min(RARE_ROWS, round(RARE_SHARE * len(column.values))))

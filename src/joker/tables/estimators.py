@@ -35,7 +35,7 @@ from joker.tables.frames import RawTable, as_batches, is_matrix, read_table
 from joker.tables.html_view import TableView
 from joker.tables.importance import MAX_ROWS, column_importances
 from joker.tables.intervals import Residuals, make_residuals
-from joker.tables.learner import Learnt, Problem, learn
+from joker.tables.learner import Learnt, Problem, decided_kinds, learn
 from joker.tables.search import Clock
 from joker.tables.table_card import table_card
 from joker.tables.table_document import save
@@ -111,7 +111,8 @@ class TableEstimator(TableView, BaseEstimator):
         estimator = self._estimator()
         if not isinstance(inputs, RawTable):
             return estimator.plan(inputs, codes)  # type: ignore[no-any-return]
-        _, x = fit_encoding(inputs, codes, classes, given=self.columns)
+        problem = Problem(inputs, codes, classes, estimator, Clock(self._limit(X)), seed=0, columns=self.columns)
+        _, x = fit_encoding(inputs, codes, classes, kinds=decided_kinds(problem))
         return estimator.plan(x, codes)  # type: ignore[no-any-return]
 
     @property
@@ -332,8 +333,8 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
     Parameters
     ----------
     columns : mapping from str to str, optional
-        The kinds of some columns, in place of the decision of the fit: ``"number"``, ``"category"``, ``"date"`` or
-        ``"drop"``.
+        The kinds of some columns, in place of the decision of the fit: ``"number"``, ``"category"``, ``"group"``,
+        ``"date"`` or ``"drop"``.
     scoring : str or callable, optional
         The scorer of scikit-learn that `joker.tune` chooses settings by; by default the loss decides.
     max_time : float or "auto"
@@ -459,8 +460,8 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     Parameters
     ----------
     columns : mapping from str to str, optional
-        The kinds of some columns, in place of the decision of the fit: ``"number"``, ``"category"``, ``"date"`` or
-        ``"drop"``.
+        The kinds of some columns, in place of the decision of the fit: ``"number"``, ``"category"``, ``"group"``,
+        ``"date"`` or ``"drop"``.
     scoring : str or callable, optional
         The scorer of scikit-learn that `joker.tune` chooses settings by; by default the loss decides.
     max_time : float or "auto"

@@ -18,12 +18,23 @@ from joker.data.array_rows import pick
 from joker.estimators import resolve
 from joker.estimators.calibration import Calibration, fit_calibration, log_loss
 from joker.tables.blend import Blend, Member, decision_values
-from joker.tables.columns import decide_kinds
+from joker.tables.columns import DROP, GROUP, ColumnKind, decide_kinds
 from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
 from joker.tables.ensemble import MIN_GAIN, choose_weights
-from joker.tables.frames import RawTable
-from joker.tables.leave_one_out import LAPLACIAN, MATERN12, Sample, best_errors, fit_input_weights, make_sample
+from joker.tables.frames import NUMBER, RawTable
+from joker.tables.group_columns import promising_groups, rows_of_groups, same_categories, useful_groups
+from joker.tables.group_encoder import GroupEncoder
+from joker.tables.leave_one_out import (
+    LAPLACIAN,
+    MATERN12,
+    SAMPLE_ROWS,
+    Sample,
+    best_errors,
+    coded_targets,
+    fit_input_weights,
+    make_sample,
+)
 from joker.tables.memory import is_limited, memory_of_models
 from joker.tables.search import Clock, fit_in_time, held_out_values, tuned
 from joker.tables.targets import IDENTITY, fit_number_target, forms_to_try, residual_quantiles
@@ -42,6 +53,8 @@ FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
 MAX_WEIGHTED_INPUTS = 512
+MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
+GROUPS_SHARE = 0.05  # of the time: no further column of groups is tried after it
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
 
@@ -210,8 +223,8 @@ def variants(problem: Problem) -> Iterator[Variant]:
         encoding, x = fit_encoding(problem.inputs, problem.y, problem.classes, given=problem.columns, seed=problem.seed)
         yield Variant(encoding, x, ROBUST, "equal", 1.0, {})
         return
-    sample = make_sample(problem.y, problem.classes, problem.seed)
-    encoding, x, scaling = choose_scaling(problem, sample)
+    kinds, sample = choose_kinds(problem)
+    encoding, x, scaling = choose_scaling(problem, kinds, sample)
     n, d = x.shape
     names = [MATERN12, *([LAPLACIAN] if n <= SEARCH_ROWS else [])]
     weighted = n >= MIN_WEIGHTING_ROWS and len(encoding.encoders) > 1 and d <= MAX_WEIGHTED_INPUTS
@@ -227,10 +240,39 @@ def variants(problem: Problem) -> Iterator[Variant]:
             yield Variant(own, x * weights.astype(np.float32), scaling, f"for {kernel}", share, search)
 
 
-def choose_scaling(problem: Problem, sample: Sample) -> tuple[Encoding, Array, str]:
+def decided_kinds(problem: Problem) -> list[ColumnKind]:
+    """Return the kinds of the columns that a fit has; with a memory budget no column of groups is searched for."""
+    if is_limited(problem.estimator.memory):
+        return decide_kinds(problem.inputs, problem.columns)
+    return choose_kinds(problem)[0]
+
+
+def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
+    """Return the kinds of the columns, and the rows on which encodings are judged: whole groups, if there are any."""
+    kinds = decide_kinds(problem.inputs, problem.columns)
+    given, targets = problem.columns or {}, (problem.y, problem.classes)
+    asked = [j for j, kind in enumerate(kinds) if kind.kind == GROUP]
+    if places := asked + promising_groups(problem.inputs, kinds, given, *targets, problem.seed):
+        same = same_categories(problem.inputs, kinds, given, places)
+        plain = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
+        plain = [replace(kind, kind=DROP) if c in same else kind for c, kind in enumerate(plain)]
+        _, x = fit_encoding(problem.inputs, *targets, kinds=plain, seed=problem.seed)
+        out_of_time = problem.clock.after(GROUPS_SHARE)
+        for j, kind in useful_groups(problem.inputs, kinds, places, x, *targets, problem.seed, out_of_time).items():
+            kinds[j] = kind
+        for c, j in same.items():
+            if kinds[j].kind == GROUP:
+                kinds[c] = replace(kinds[c], kind=DROP, reason=f"the same groups as {kinds[j].name!r}")
+    groups = [column for column, kind in zip(problem.inputs.columns, kinds, strict=True) if kind.kind == GROUP]
+    rows = rows_of_groups(groups[0].values, SAMPLE_ROWS, problem.seed) if groups else np.zeros(0, dtype=np.intp)
+    if len(rows) < MIN_GROUP_SAMPLE * min(SAMPLE_ROWS, len(problem.y)):
+        return kinds, make_sample(problem.y, problem.classes, problem.seed)
+    return kinds, Sample(rows, coded_targets(problem.y[rows], problem.classes))
+
+
+def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) -> tuple[Encoding, Array, str]:
     """Return the encoding whose leave-one-out error on a sample is the smallest, its inputs and its name."""
     best: tuple[float, Encoding, Array, str] | None = None
-    kinds = decide_kinds(problem.inputs, problem.columns)
     out_of_time = problem.clock.after(SCALING_SHARE)
     for scaling in SCALINGS if len(kinds) <= MAX_WEIGHTED_INPUTS else (ROBUST,):
         if best is not None and (not has_scalings(best[1]) or out_of_time()):
@@ -253,7 +295,8 @@ def choose_scaling(problem: Problem, sample: Sample) -> tuple[Encoding, Array, s
 
 def has_scalings(encoding: Encoding) -> bool:
     """Whether some column of numbers has more than two values, so that its scaling matters."""
-    return any(isinstance(e, NumberEncoder) and not e.two_values for e in encoding.encoders)
+    numbers = [encoder.number if isinstance(encoder, GroupEncoder) else encoder for encoder in encoding.encoders]
+    return any(isinstance(e, NumberEncoder) and not e.two_values for e in numbers)
 
 
 def choose_form(problem: Problem) -> str:

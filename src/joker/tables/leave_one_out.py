@@ -37,13 +37,18 @@ class Sample:
 
 
 def make_sample(y: Array, classes: int, seed: int) -> Sample:
-    """Draw rows; with classes, their targets are 1 for the class of a column and −1 else."""
+    """Draw rows."""
     rows = np.sort(np.random.RandomState(seed).permutation(len(y))[:SAMPLE_ROWS])
+    return Sample(rows, coded_targets(y[rows], classes))
+
+
+def coded_targets(y: Array, classes: int) -> Tensor:  # (m,) -> (m, t)
+    """Return targets of mean 0 and deviation 1; with classes, 1 for the class of a column and −1 else."""
     if classes:
-        signs = np.where(y[rows][:, None] == np.arange(classes), 1.0, -1.0)
-        return Sample(rows, torch.from_numpy(signs[:, 1:] if classes == 2 else signs))
-    deviation = y[rows].std()
-    return Sample(rows, torch.from_numpy((y[rows] - y[rows].mean()) / (deviation if deviation > 0 else 1.0))[:, None])
+        signs = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
+        return torch.from_numpy(signs[:, 1:] if classes == 2 else signs)
+    deviation = y.std()
+    return torch.from_numpy((y - y.mean()) / (deviation if deviation > 0 else 1.0))[:, None]
 
 
 def errors(

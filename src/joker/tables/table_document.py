@@ -24,6 +24,7 @@ from joker.tables.blend import Blend, Member
 from joker.tables.columns import ColumnKind
 from joker.tables.encoders import DateEncoder, LevelEncoder, NumberEncoder, StatisticEncoder
 from joker.tables.encoding import Encoding
+from joker.tables.group_encoder import GroupEncoder
 from joker.tables.intervals import Residuals
 from joker.tables.targets import NumberTarget
 
@@ -37,6 +38,7 @@ VALUES: dict[str, type] = {
         ColumnKind,
         DateEncoder,
         Encoding,
+        GroupEncoder,
         LevelEncoder,
         NumberEncoder,
         NumberTarget,
