@@ -206,7 +206,7 @@ def test_an_example_prints_what_it_should(
 ) -> None:
     out = run(name, tmp_path, monkeypatch, capsys)
     CHECKS[name](out)
-    assert [file.name for file in tmp_path.iterdir()] == ["figure1.png"]  # the gallery runs in the folder of the scripts
+    assert [file.name for file in tmp_path.iterdir()] == ["figure1.png"]  # the gallery runs them beside the scripts
     assert (tmp_path / "figure1.png").stat().st_size > 5_000
 
 
