@@ -54,6 +54,8 @@ autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings name the types
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["ray"]  # joker.ray imports it, and the site does not need it
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_validation_checks = set()
 
@@ -90,6 +92,8 @@ html_css_files = ["site.css"]
 html_favicon = "_static/logo.png"
 html_show_sourcelink = False
 html_copy_source = False
+# Sections of one page: their side would be empty.
+html_sidebars: dict[str, list[str]] = {"faq": [], "results": []}
 html_context = {"default_mode": "auto"}
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "joker", "image_light": "_static/logo.png", "image_dark": "_static/logo.png"},

@@ -32,6 +32,8 @@ except ImportError as error:
         f"joker.ray needs Ray Train, which cannot be imported ({error}). Use pip install 'joker-kernels[ray]'."
     ) from error
 
+__all__ = ["fit"]
+
 CHECKPOINT, MODEL, ROWS = "fit.checkpoint", "model.joker", "rows"
 
 
@@ -74,6 +76,18 @@ def fit(
     -------
     estimator
         The fitted estimator.
+
+    Examples
+    --------
+    >>> import joker, joker.ray
+    >>> from ray.train import FailureConfig, RunConfig, ScalingConfig
+    >>> model = joker.ray.fit(  # doctest: +SKIP
+    ...     joker.KernelRidge(n_features=20_000),
+    ...     "/data/train",
+    ...     target="price",
+    ...     scaling_config=ScalingConfig(num_workers=8),
+    ...     run_config=RunConfig(storage_path="/data/jobs", failure_config=FailureConfig(max_failures=2)),
+    ... )
     """
     if not isinstance(estimator, KernelEstimator):
         raise InvalidParameter(
