@@ -3,6 +3,7 @@
 import os
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from faults.campaign import REFUSED, SECONDS, VERIFIED, count
 
 from joker.data import convert, open_source, open_store
+from joker.data.sources.raw_table import read_raw_table
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, JokerError
 
 RNG = np.random.default_rng(0)
@@ -168,6 +170,21 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
     parquet.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(InvalidData, match="columns must have different names; 'a' occurs twice"):
         open_source(tmp_path / "t.parquet")
+    count(REFUSED)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+@pytest.mark.parametrize("use", [read, read_raw_table])
+def test_a_name_of_a_column_that_is_not_utf8(tmp_path: Path, kind: str, use: Callable[[Path], object]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    path = tmp_path / f"t.{kind}"
+    table = pyarrow.table({"firstname": [1.0, 2.0], "b": [2.0, 3.0]})
+    parquet.write_table(table, path, store_schema=False) if kind == "parquet" else feather.write_feather(table, path)
+    path.write_bytes(path.read_bytes().replace(b"firstname", b"\xb8irstname"))
+    with pytest.raises(InvalidFile, match=r"must be a valid Parquet or Arrow file"):
+        use(path)
     count(REFUSED)
 
 

@@ -34,10 +34,11 @@ class DatasetSource(CheckedSource):
         return to_batches(self, scanned(self.files, self.columns, rows), rows)
 
 
-def _decoding(path: Path) -> AbstractContextManager[None]:
+def decoding_arrow(path: Path) -> AbstractContextManager[None]:
+    """Raise InvalidFile for the errors of pyarrow; names of columns may not be UTF-8."""
     import pyarrow
 
-    return decoding("Parquet or Arrow file", (pyarrow.ArrowException, OSError), path)
+    return decoding("Parquet or Arrow file", (pyarrow.ArrowException, OSError, UnicodeDecodeError), path)
 
 
 def open_dataset(options: ReadOptions) -> DatasetSource:
@@ -67,7 +68,7 @@ def open_dataset(options: ReadOptions) -> DatasetSource:
 def scanned(files: Sequence[Path], columns: Sequence[str], rows: int) -> Iterator[Any]:
     """Yield record batches of some columns, file by file."""
     for path in files:
-        with _decoding(path):
+        with decoding_arrow(path):
             yield from SCANS[FORMATS[path.suffix.lower()]](path, list(columns), min(rows, MAX_DECODED_ROWS))
 
 
@@ -119,9 +120,10 @@ def _heads(files: Sequence[Path]) -> tuple[dict[str, Any], int]:
     """Return the types of the columns, which must be the same in all files, and the number of rows."""
     first, count = None, 0
     for path in files:
-        with _decoding(path):
+        with decoding_arrow(path):
             schema, rows = HEADS[FORMATS[path.suffix.lower()]](path)
-        if twice := repeated(schema.names):
+            names = schema.names  # decoded here
+        if twice := repeated(names):
             raise InvalidData(
                 f"{path}: columns must have different names; {twice[0]!r} occurs twice. Rename one of them."
             )
