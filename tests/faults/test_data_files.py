@@ -168,8 +168,22 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
 
     table = pyarrow.Table.from_arrays([pyarrow.array([1.0, 2.0])] * 2, names=["a", "a"])
     parquet.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(InvalidData, match="columns must have different names; 'a' occurs twice"):
-        open_source(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a,a\n1,2\n3,4\n")
+    for name in ("t.parquet", "t.csv"):
+        for use in (open_source, read_raw_table):
+            said = "names of columns must differ; 'a' occurs more than once|duplicate field names"  # pyarrow says the latter
+            with pytest.raises((InvalidData, InvalidFile), match=said):
+                use(tmp_path / name)
+            count(REFUSED)
+
+
+@pytest.mark.parametrize("use", [read, read_raw_table])
+@pytest.mark.parametrize("end", [b"\xe9\n", b"\xbd-0", b"\xc3"])
+def test_the_end_of_a_text_that_is_not_utf8(tmp_path: Path, end: bytes, use: Callable[[Path], object]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\n1,2\n3,4" + end)
+    with pytest.raises(InvalidFile, match="must be text in UTF-8"):
+        use(path)
     count(REFUSED)
 
 

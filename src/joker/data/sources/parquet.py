@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from joker.data.schema import Schema, repeated
+from joker.data.schema import Schema
 from joker.data.sources.arrow_batches import arrow_schema, is_number, is_text, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
 from joker.data.sources.column_selection import TableColumns, select_columns
 from joker.data.sources.dtypes import batch_dtype
 from joker.data.sources.read_options import ReadOptions
-from joker.data.sources.validation import decoding, refuse_empty
+from joker.data.sources.validation import check_names, decoding, refuse_empty
 from joker.errors import InvalidData, InvalidFile
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
@@ -122,11 +122,7 @@ def _heads(files: Sequence[Path]) -> tuple[dict[str, Any], int]:
     for path in files:
         with decoding_arrow(path):
             schema, rows = HEADS[FORMATS[path.suffix.lower()]](path)
-            names = schema.names  # decoded here
-        if twice := repeated(names):
-            raise InvalidData(
-                f"{path}: columns must have different names; {twice[0]!r} occurs twice. Rename one of them."
-            )
+            check_names(path, schema.names)
         first = first or schema
         missing = set(first.names) ^ set(schema.names)
         if missing or any(schema.field(name).type != first.field(name).type for name in first.names):

@@ -12,7 +12,7 @@ from joker.data.sources.column_selection import TableColumns
 from joker.data.sources.csv import MISSING_VALUES
 from joker.data.sources.parquet import FORMATS, decoding_arrow
 from joker.data.sources.text_files import OPENERS, TextFormat, blocks, detect_format, read_head
-from joker.data.sources.validation import refuse_empty
+from joker.data.sources.validation import check_names, refuse_empty
 from joker.errors import InvalidData, InvalidFile, MissingFile
 
 MIN_NUMBER_SHARE = 0.95  # of the values of a column must be numbers; a few words among them are then missing values
@@ -42,6 +42,7 @@ def read_raw_table(
     if place.is_dir() or place.suffix.lower() in FORMATS:
         return _dataset(place)
     text_format = detect_format(place, read_head(place), header, delimiter, decimal)
+    check_names(place, text_format.names)
     parts = [_texts(block, text_format, place) for block in blocks(place, text_format)]
     if not parts:
         refuse_empty(str(place), "the file has no rows")
