@@ -148,6 +148,25 @@ def value_at(document: Any, place: tuple[Any, ...]) -> Any:
     return document
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("drawn", ("fitted", "mean", "array", "values", 0), 1e308),
+        ("sketch", ("fitted", "mean", "array", "values", 1), 1e308),
+        ("linear", ("fitted", "target_scale", "array", "values", 0), 1e308),
+        ("stored", ("machines", "map", 1, "scale"), 1e308),
+        ("linear", ("fitted", "one_output"), None),
+    ],
+)
+def test_numbers_that_overflow_and_words_that_are_no_truth_values_are_refused(
+    name: str, place: tuple[Any, ...], value: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, tensors = files[name]
+    value_at(document, place)
+    write(tmp_path / "wrong.joker", changed(document, place, value), tensors, monkeypatch)
+    assert outcome(tmp_path / "wrong.joker", X) is None
+
+
 @pytest.mark.parametrize("trials", [60, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_any_change_of_a_document_is_refused_or_gives_finite_numbers(
