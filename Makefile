@@ -21,7 +21,7 @@ slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
 faults: $(READY)  ## the whole campaign of faults: files, kills, disk errors, extreme numbers
-	$(BIN)/pytest tests/faults tests/data/sources/test_damaged_files.py -m "slow or not slow"
+	$(BIN)/pytest tests/faults -m "slow or not slow"
 
 soak: $(READY)  ## random small problems for MINUTES, in one process: memory, files and threads must not grow
 	$(BIN)/python tests/faults/soak.py --minutes $(MINUTES)

@@ -44,8 +44,9 @@ for lam, score, one in zip(model.path_.lam, model.path_.scores, model.path_.mode
 print(f"one λ took {alone:.1f} s, all {len(model.path_.lam)} took {together:.1f} s")
 
 # %%
-# The ring marks the λ that was chosen. The score is minus the mean loss.
+# The ring marks the λ that was chosen.
 
 plt.style.use("seaborn-v0_8-colorblind")
-PathDisplay.from_estimator(model)
+display = PathDisplay.from_estimator(model)
+display.ax_.set(ylabel="held-out score: minus the mean loss")
 plt.show()

@@ -39,16 +39,18 @@ for name, model in models.items():
     print(f"  {name:8} off the true surface by {np.sqrt(np.mean(error**2)):.3f}   (gap {model.gap_:.1e})")
 
 # %%
-# A slice through both models. The outliers lie above the picture.
+# A slice through both models. The upper panel has the outliers, which pull the squared loss upwards.
 
 plt.style.use("seaborn-v0_8-colorblind")
 line = np.column_stack([np.linspace(-3, 3, 300), np.zeros(300)])
 near = np.abs(X[:, 1]) < 0.1
-figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
-ax.plot(X[near, 0], y[near], ".", color="0.75", markersize=4, label="rows with |x₂| < 0.1")
+figure, (above, ax) = plt.subplots(2, 1, sharex=True, height_ratios=[1, 2], figsize=(8, 5), layout="constrained")
+for panel in (above, ax):
+    panel.plot(X[near, 0], y[near], ".", color="0.6", markersize=4, label="rows with |x₂| < 0.1")
 ax.plot(line[:, 0], truth(line), "k--", label="truth")
 for name, style in (("squared", "C2-."), ("huber", "C0-")):
     ax.plot(line[:, 0], models[name].predict(line), style, label=f"{name} loss")
-ax.set(ylim=(-2, 4.6), xlim=(-3, 3), xlabel="first input x₁ (second input x₂ = 0)", ylabel="y")
+above.set(ylim=(3.8, 22), ylabel="y, outliers")
+ax.set(ylim=(-1.5, 3.8), xlim=(-3, 3), xlabel="first input x₁ (second input x₂ = 0)", ylabel="y")
 ax.legend(loc="upper center", ncols=4, fontsize=9)
 plt.show()

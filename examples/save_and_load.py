@@ -4,7 +4,7 @@ Saving a model to one file
 
 A file contains no code. A loaded model has the same predictions, bit for bit, and a damaged file is found.
 
-``python examples/save_and_load.py [--quick]`` writes model.joker
+``python examples/save_and_load.py [--quick]``
 """
 
 import sys
@@ -54,7 +54,8 @@ sizes["features, as numbers"] = Path("size.joker").stat().st_size
 few = min(n, 4_000)
 joker.KernelRidge(lam=0.01, bandwidth=1.5).fit(X[:few], y[:few]).save("size.joker")
 sizes[f"exact, {few:,} rows"] = Path("size.joker").stat().st_size
-Path("size.joker").unlink()
+for name in (path, Path("size.joker")):
+    name.unlink()
 
 plt.style.use("seaborn-v0_8-colorblind")
 figure, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")

@@ -206,8 +206,7 @@ def test_an_example_prints_what_it_should(
 ) -> None:
     out = run(name, tmp_path, monkeypatch, capsys)
     CHECKS[name](out)
-    written = sorted(file.name for file in tmp_path.iterdir())
-    assert written == ["figure1.png"] + ["model.joker"] * (name == "save_and_load")
+    assert [file.name for file in tmp_path.iterdir()] == ["figure1.png"]  # the gallery runs them beside the scripts
     assert (tmp_path / "figure1.png").stat().st_size > 5_000
 
 

@@ -4,13 +4,16 @@ import inspect
 import re
 import tomllib
 from dataclasses import fields
+from importlib import import_module
 
 import pytest
+from faults.campaign import PARTS
 from repository import ROOT
 
 import joker
 from joker import features, kernels, losses
 from joker.losses import Loss
+from joker.planning import estimator_plan
 
 DOCS = ROOT / "docs"
 ESTIMATORS = [name for name in joker.__all__ if name.startswith(("Joker", "Kernel"))]
@@ -131,3 +134,17 @@ def test_the_page_on_serving_lists_the_metadata_and_outputs() -> None:
     model = joker.KernelSVC().fit(x, x[:, 0] > 0)
     assert set(listed) - {"columns", "target"} == metadata(model).keys()  # the array has no names
     assert all(f"`{name}`" in text for name in (DECISION, INPUTS, LABEL, PREDICTION, PROBABILITIES))
+
+
+def test_the_page_of_faults_has_every_part_and_names_of_the_code() -> None:
+    rows = first_cells(read("faults.md"), "part")
+    assert {words(test)[0]: part for part, *_, test in rows} == {name: part.title for name, part in PARTS.items()}
+    for name in (name for row in rows for name in words(row[2])):
+        module, _, last = name.rpartition(".")
+        assert hasattr(import_module(module), last), name
+
+
+@pytest.mark.parametrize("page", ["memory.md", "faq.md"])
+def test_the_pages_state_the_memory_of_the_libraries(page: str) -> None:
+    (found,) = re.findall(r"(\d+) MB of (?:code and buffers|it are libraries)", read(page))
+    assert int(found) * 10**6 == estimator_plan.CPU_LIBRARIES

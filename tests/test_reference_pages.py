@@ -4,6 +4,7 @@ import enum
 import inspect
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ MODULES = (
     "joker.data",
     "joker.export",
     "joker.distributed",
-    "joker.ray",
+    pytest.param("joker.ray", marks=pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")),
 )
 PAGES = ROOT / "docs" / "api"
 SECTION = re.compile(r"^(\w+)\n-+$", re.MULTILINE)

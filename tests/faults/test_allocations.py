@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faults.campaign import REFUSED, count
 from program import write_table
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -34,13 +35,13 @@ class Full(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def chosen(calls: int, count: int) -> list[int]:
+def chosen(calls: int, points: int) -> list[int]:
     """Return the first, the last, and some operations between."""
-    return sorted({1, calls, *random.Random(0).sample(range(2, calls), min(count, calls - 2))})
+    return sorted({1, calls, *random.Random(0).sample(range(2, calls), min(points, calls - 2))})
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int) -> None:
+@pytest.mark.parametrize("points", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], points: int) -> None:
     table = write_table(tmp_path / "train.csv")
     options = ["-t", "size", *INPUTS, "-m", "20", "--block-size", "50", "--max-epochs", "3", "--tol", "0", "--quiet"]
 
@@ -53,7 +54,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], co
     status, calls = fit(0, tmp_path / "whole.joker")
     assert status == 0
     capsys.readouterr()
-    for limit in chosen(calls, count):
+    for limit in chosen(calls, points):
         status, _ = fit(limit, tmp_path / "m.joker")
         said = capsys.readouterr().err
         assert status == 1, (limit, said)
@@ -65,11 +66,12 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], co
         model, whole = joker.load(tmp_path / "m.joker"), joker.load(tmp_path / "whole.joker")
         np.testing.assert_array_equal(model.predict(POINTS), whole.predict(POINTS))
         (tmp_path / "m.joker").unlink()
+        count(REFUSED)
 
 
 @pytest.mark.parametrize("n_features", [None, 20])
-@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
-def test_an_estimator_fits_again(n_features: int | None, count: int) -> None:
+@pytest.mark.parametrize("points", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_an_estimator_fits_again(n_features: int | None, points: int) -> None:
     X = np.random.default_rng(0).normal(size=(200, 3))
     y = np.sin(X[:, 0])
 
@@ -81,9 +83,10 @@ def test_an_estimator_fits_again(n_features: int | None, count: int) -> None:
     whole = KernelRidge(n_features=n_features, block_size=50, random_state=0)
     calls = fitted(whole, 0)
     model = KernelRidge(n_features=n_features, block_size=50, random_state=0)
-    for limit in chosen(calls, count):
+    for limit in chosen(calls, points):
         with pytest.raises((MemoryError, RuntimeError), match="memory"):
             fitted(model, limit)
+        count(REFUSED)
     fitted(model, 0)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
 

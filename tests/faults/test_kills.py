@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faults.campaign import REFUSED, VERIFIED, count
 from program import write_table
 
 import joker
@@ -43,6 +44,15 @@ print(calls[0])
 sys.exit(status)
 """
 
+# A shell starts a program in the background with SIGINT ignored, and its children inherit that.
+HEARS = """
+import signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from joker.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 def run(limit: int, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", SHIM, str(limit), *map(str, arguments)]
@@ -71,6 +81,7 @@ def test_a_fit_that_is_killed_at_every_step_of_writing_is_repeated(tmp_path: Pat
         assert again.returncode == 0, (limit, again.stderr)
         assert np.array_equal(joker.load(out).coef_, joker.load(tmp_path / "whole.joker").coef_)
         assert {path.name for path in tmp_path.iterdir()} == {"train.csv", "whole.joker", "m.joker"}, limit
+        count(VERIFIED)
         out.unlink()
     assert len(expected) > 1000
 
@@ -100,9 +111,11 @@ def test_a_disk_that_is_full_at_every_write_of_a_conversion(
         with pytest.raises(InvalidFile, match="Nothing is left of the new file"):
             convert(tmp_path / "t.npz", tmp_path / "t.rows", memory=memory)
         assert {path.name for path in tmp_path.iterdir()} == {"t.npz", "whole.rows"}
+        count(REFUSED)
     limit = 0
     convert(tmp_path / "t.npz", tmp_path / "t.rows", memory=memory)
     assert np.array_equal(open_store(tmp_path / "t.rows").y, open_store(tmp_path / "whole.rows").y)
+    count(VERIFIED)
 
 
 @pytest.mark.slow
@@ -112,7 +125,8 @@ def test_a_signal_leaves_a_checkpoint_or_nothing(tmp_path: Path, number: signal.
     arguments = [str(part) for part in fit(table, out)]
     arguments[arguments.index("--max-epochs") + 1] = "1000000"
     arguments[arguments.index("--tol") + 1] = "1e-300"
-    with subprocess.Popen([sys.executable, "-m", "joker", *arguments], stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", HEARS, *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         kept = tmp_path / "m.joker.checkpoint"
         while not kept.exists() and process.poll() is None:
             pass

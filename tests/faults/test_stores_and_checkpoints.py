@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from faults.campaign import REFUSED, VERIFIED, count
 
 import joker
 from joker.callbacks import Checkpoint
@@ -49,13 +50,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "t.rows"
 
 
-def test_a_header_with_any_wrong_value_is_refused_or_read(store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trials", [250, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_a_header_with_any_wrong_value_is_refused_or_read(store: Path, tmp_path: Path, trials: int) -> None:
     whole = store.read_bytes()
     magic, version, length, _ = PREAMBLE.unpack(whole[: PREAMBLE.size])
     document = json.loads(whole[PREAMBLE.size : PREAMBLE.size + length])
     rest, refused = whole[PREAMBLE.size + length :], 0
     tried = [(place, value) for place in leaves(document) for value in VALUES]
-    for number in RNG.choice(len(tried), size=250, replace=False):
+    for number in RNG.choice(len(tried), size=min(trials, len(tried)), replace=False):
         text = json.dumps(changed(document, *tried[number])).encode()
         head = PREAMBLE.pack(magic, version, len(text), hashlib.sha256(text).digest())
         (tmp_path / "t.rows").write_bytes(head + text + rest)
@@ -63,9 +65,11 @@ def test_a_header_with_any_wrong_value_is_refused_or_read(store: Path, tmp_path:
             found = open_store(tmp_path / "t.rows")
             model = joker.KernelSVC(n_features=10, max_epochs=1).fit(found)
             assert np.isfinite(model.decision_function(X)).all(), tried[number]
+            count(VERIFIED)
         except JokerError:
+            count(REFUSED)
             refused += 1
-    assert refused > 150
+    assert refused > min(trials, len(tried)) // 2
 
 
 def fit(path: Path, epochs: int = 2) -> joker.KernelHuber:
@@ -74,20 +78,24 @@ def fit(path: Path, epochs: int = 2) -> joker.KernelHuber:
     return joker.KernelHuber(max_epochs=epochs, momentum=True, **settings).fit(X, X[:, 0])
 
 
-def test_a_checkpoint_with_any_wrong_value_is_refused_or_continued(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trials", [150, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_a_checkpoint_with_any_wrong_value_is_refused_or_continued(tmp_path: Path, trials: int) -> None:
     path = tmp_path / "c"
     fit(path)
     saved = torch.load(path, weights_only=True)
     places = [place for place in leaves(saved) if not {"records", "kept"} & set(place)]  # which only describe the past
     refused = 0
     values = [*VALUES[:4], 2**62, "x", None, [], {}, True, torch.zeros(3), torch.full((60, 1), float("nan"))]
-    for number in RNG.choice(len(places) * len(values), size=150, replace=False):
+    trials = min(trials, len(places) * len(values))
+    for number in RNG.choice(len(places) * len(values), size=trials, replace=False):
         torch.save(changed(saved, places[number // len(values)], values[number % len(values)]), path)
         try:
             assert np.isfinite(fit(path, 3).predict(X)).all(), places[number // len(values)]
+            count(VERIFIED)
         except JokerError:
+            count(REFUSED)
             refused += 1
-    assert refused > 50
+    assert refused > trials // 3
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
@@ -104,8 +112,10 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, damage: str) -> None:
             fit(path, 3)
         except JokerError as error:
             assert "c" in str(error)  # noqa: PT017
+            count(REFUSED)
         else:
             assert damage == "flip"  # in bytes that hold no numbers
+            count(VERIFIED)
 
 
 def test_a_checkpoint_runs_no_code(tmp_path: Path) -> None:
@@ -117,3 +127,4 @@ def test_a_checkpoint_runs_no_code(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match="damaged or of another kind"):
         fit(tmp_path / "c")
     assert not (tmp_path / "hacked").exists()
+    count(REFUSED)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faults.campaign import REFUSED, count
 from program import refused, run, well, write_table
 
 import joker
@@ -156,6 +157,7 @@ def test_an_error_at_every_step_leaves_the_old_file_and_nothing_else(
         write()
     assert path.read_text() == "old"
     assert names(tmp_path) == {"m.joker"}
+    count(REFUSED)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -168,6 +170,7 @@ def test_a_checkpoint_on_a_full_disk_has_no_words_of_torch(tmp_path: Path, monke
         joker.KernelRidge(callbacks=[Checkpoint(tmp_path / "c")], block_size=20, random_state=0).fit(X, X[:, 0])
     assert "enforce" not in str(caught.value)
     assert names(tmp_path) == set()
+    count(REFUSED)
 
 
 @posix
@@ -179,6 +182,7 @@ def test_a_checkpoint_that_is_a_pipe_or_a_device_is_refused(tmp_path: Path, resu
         model = joker.KernelRidge(callbacks=[Checkpoint(tmp_path / name, resume=resume)], block_size=20, random_state=0)
         with pytest.raises(InvalidFile, match="is a pipe or a device"):
             model.fit(X, X[:, 0])
+        count(REFUSED)
 
 
 def test_a_path_that_ends_in_a_slash_is_refused(tmp_path: Path) -> None:
@@ -192,6 +196,7 @@ def test_a_path_that_ends_in_a_slash_is_refused(tmp_path: Path) -> None:
     ]
     for command in commands:
         assert "ends in a slash" in refused(*command, status=2)
+        count(REFUSED)
     assert names(tmp_path) == {"train.csv"}
 
 

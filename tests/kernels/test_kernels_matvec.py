@@ -1,5 +1,6 @@
 """Matrix-vector products in tiles: the same numbers, inside the budget."""
 
+import importlib
 import re
 
 import pytest
@@ -12,6 +13,7 @@ from joker import kernels
 from joker.errors import BudgetTooSmall
 from joker.kernels.matvec import matvec, tile_shape
 
+matvec_module = importlib.import_module("joker.kernels.matvec")  # the function has the same name
 every_kernel = pytest.mark.parametrize(
     "kernel", [kernels.get(name, bandwidth=1.7) for name in kernels.KERNELS], ids=repr
 )
@@ -20,6 +22,15 @@ every_kernel = pytest.mark.parametrize(
 def problem(n, k, d=4, t=3, dtype=torch.float64):
     source = torch.Generator().manual_seed(n)
     return [torch.randn(shape, generator=source, dtype=dtype) for shape in ((n, d), (k, d), (k, t))]
+
+
+@pytest.fixture
+def single_thread():
+    """The peak of several threads depends on chance: their tiles may or may not exist at the same time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @every_kernel
@@ -36,7 +47,7 @@ def test_tiles_give_the_whole_product(kernel, n, k, share):
 @pytest.mark.parametrize("shape", [(3000, 40), (40, 3000), (600, 600)], ids=str)
 @pytest.mark.parametrize("budget", [5_000, 60_000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_the_work_space_stays_inside_the_budget_and_uses_it(kernel, shape, budget, dtype):
+def test_the_work_space_stays_inside_the_budget_and_uses_it(single_thread, kernel, shape, budget, dtype):
     """The whole matrix needs 0.5 to 5 MB."""
     x, z, v = problem(*shape, t=1, dtype=dtype)
     rows, columns = tile_shape(kernel, x, z, budget)
@@ -45,6 +56,17 @@ def test_the_work_space_stays_inside_the_budget_and_uses_it(kernel, shape, budge
     peak = peak_bytes(lambda: matvec(kernel, x, z, v, budget, out=out))
     assert peak <= budget + ROUNDING
     assert peak > budget / 3
+
+
+@every_kernel
+def test_threads_count_the_tiles_that_they_compute(monkeypatch, kernel):
+    """Two threads halve the rows of a small matrix; then the budget has to hold two halves, not two wholes."""
+    shared = []
+    monkeypatch.setattr(matvec_module, "share", lambda work, parts, most: shared.append((list(parts), most)))
+    monkeypatch.setattr(matvec_module, "thread_count", lambda: 2)
+    x, z, v = problem(40, 40, t=1)
+    matvec(kernel, x, z, v, 2 * kernel.work_bytes(20, 40, 4, 8))
+    assert shared == [([0, 20], 2)]
 
 
 class Copies:

@@ -98,6 +98,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, list):
+        if not value:
+            return "none"
         more = f" and {len(value) - MAX_SHOWN} more" if len(value) > MAX_SHOWN else ""
         return ", ".join(map(_shown, value[:MAX_SHOWN])) + more
     if isinstance(value, dict):

@@ -126,7 +126,7 @@ def make_targets(
 def _penalties(lam: float | Sequence[float] | Tensor, like: Tensor) -> Tensor:
     try:
         values = torch.as_tensor(lam, dtype=torch.float64).detach().reshape(-1).to(like)
-    except (TypeError, ValueError, RuntimeError):  # not a number, or a sequence with other entries
+    except (TypeError, ValueError, OverflowError):  # not a number, or a sequence with other entries
         values = like.new_zeros(1)
     usable = (values > 0) & values.isfinite() & (1 / values).isfinite()
     if len(values) == 0 or not bool(usable.all()):

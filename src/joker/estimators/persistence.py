@@ -43,6 +43,9 @@ ESTIMATORS: dict[str, type[KernelEstimator]] = {
         KernelSVR,
     )
 }
+# A deviation that is not 0 is at least the rounding error of the mean, so that the mean is at most 1e16 times as large.
+MAX_MEAN = 1e20
+MAX_KERNEL = 1e3  # the size of kernel values or features for which predictions must not overflow
 # The errors that a document can cause whose bytes are intact and whose values contradict one another.
 BAD_VALUE = (
     JokerError,
@@ -225,8 +228,16 @@ def _check(model: KernelEstimator, machine: Machine) -> None:
         _check_numbers("scale", model.scale_, (inputs,))
         if np.any(model.scale_ < 0):
             raise InvalidFile(f"the scale of an input must be at least 0; got {model.scale_.min()}")
+        if np.any((model.scale_ > 0) & (np.abs(model.mean_) > MAX_MEAN * model.scale_)):
+            raise InvalidFile(f"the mean of an input must be at most {MAX_MEAN:g} times its scale; it is larger")
     _check_numbers("offset", model._offset, (t,))
     _check_numbers("target_scale", model._target_scale, (t,), positive=True)
+    size = getattr(machine, machine.weights_name).abs().sum(0).double().cpu().numpy()  # (t,)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(MAX_KERNEL * (1 + size) * model._target_scale).all():
+            raise InvalidFile("target_scale must be small enough for finite predictions; the weights times it overflow")
+    if not isinstance(getattr(model, "_ravel", False), bool) or not isinstance(getattr(model, "_several", False), bool):
+        raise InvalidFile("one_output and several_levels must be truth values; found something else")
     slope = getattr(model, "_slope", None)
     if slope is not None and not (isinstance(slope, float) and 0 < slope < np.inf):
         raise InvalidFile(f"the slope of the probabilities must be a positive number; got {slope!r}")

@@ -19,12 +19,15 @@ from joker.ops.rows import RowsLike
 
 def check_bandwidth(bandwidth: object) -> float:
     """Return ``bandwidth`` as a float if it is a positive finite number, else raise InvalidParameter."""
-    number = isinstance(bandwidth, Real) and not isinstance(bandwidth, bool)
-    if not number or not math.isfinite(bandwidth) or bandwidth <= 0:  # type: ignore[arg-type, operator]
+    try:
+        number = float(bandwidth) if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) else math.nan
+    except OverflowError:  # a whole number that is too large
+        number = math.inf
+    if not 0 < number < math.inf:
         raise InvalidParameter(
             f"bandwidth must be a positive finite number; got {bandwidth!r}. Use a number such as 1.0, or 'median'."
         )
-    return float(bandwidth)  # type: ignore[arg-type]
+    return number
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Kernel(ABC):
     matrices: ClassVar[int] = 3  # enough for an expression of a few operations that are not in place
 
     def __post_init__(self) -> None:
-        check_bandwidth(self.bandwidth)
+        object.__setattr__(self, "bandwidth", check_bandwidth(self.bandwidth))  # torch has no large whole numbers
 
     @property
     def own_profile(self) -> str | None:

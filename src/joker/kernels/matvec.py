@@ -55,10 +55,10 @@ def matvec(
         return out
     (rows, columns), threads = tile_shape(kernel, x, z, budget, row_bytes), 1
     if not v.is_cuda:
-        rows, columns = min(rows, LONGEST), min(columns, LONGEST)
+        rows = min(rows, LONGEST, max(1, -(-x.shape[0] // thread_count())))  # at least one tile for each thread
+        columns = min(columns, LONGEST)
         tile_bytes = kernel.work_bytes(rows, columns, x.shape[1], x.dtype.itemsize)
         threads = budget // max(1, tile_bytes + rows * row_bytes[0] + columns * row_bytes[1])
-        rows = min(rows, max(1, -(-x.shape[0] // thread_count())))
 
     def add(i: int) -> None:
         x_slice = x[i : i + rows]

@@ -68,8 +68,15 @@ def fit(
 
     Examples
     --------
-    >>> import joker.ray  # doctest: +SKIP
-    >>> model = joker.ray.fit(joker.KernelRidge(n_features=20_000), "train/", target="price")  # doctest: +SKIP
+    >>> import joker, joker.ray
+    >>> from ray.train import FailureConfig, RunConfig, ScalingConfig
+    >>> model = joker.ray.fit(  # doctest: +SKIP
+    ...     joker.KernelRidge(n_features=20_000),
+    ...     "/data/train",
+    ...     target="price",
+    ...     scaling_config=ScalingConfig(num_workers=8),
+    ...     run_config=RunConfig(storage_path="/data/jobs", failure_config=FailureConfig(max_failures=2)),
+    ... )
     """
     if not isinstance(estimator, KernelEstimator):
         raise InvalidParameter(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from joker.data.schema import Schema, listed, repeated
+from joker.data.schema import Schema, listed
+from joker.data.sources.validation import check_names
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 
 INDEX_NAME = "Unnamed: 0"  # of a first column without a name, as pandas calls a saved index; it is no input
@@ -62,10 +63,7 @@ def select_columns(
     drop: Sequence[Name] | None = None,
 ) -> ColumnSelection:
     """Return the columns that the user names, or those of a schema."""
-    if twice := repeated(table.names):
-        raise InvalidData(
-            f"{table.source}: names of columns must differ; {listed(twice)} occurs more than once. Rename the others."
-        )
+    check_names(table.source, table.names)
     if schema is None:
         return _without(_by_user(table, target, columns), drop)
     if columns is not None:

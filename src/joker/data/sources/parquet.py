@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from joker.data.schema import Schema, repeated
+from joker.data.schema import Schema
 from joker.data.sources.arrow_batches import arrow_schema, is_number, is_text, need_pyarrow, to_batches, with_levels
 from joker.data.sources.base import Batch, CheckedSource
 from joker.data.sources.column_selection import TableColumns, select_columns
 from joker.data.sources.dtypes import batch_dtype
 from joker.data.sources.read_options import ReadOptions
-from joker.data.sources.validation import decoding, refuse_empty
+from joker.data.sources.validation import check_names, decoding, refuse_empty
 from joker.errors import InvalidData, InvalidFile
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
@@ -34,10 +34,11 @@ class DatasetSource(CheckedSource):
         return to_batches(self, scanned(self.files, self.columns, rows), rows)
 
 
-def _decoding(path: Path) -> AbstractContextManager[None]:
+def decoding_arrow(path: Path) -> AbstractContextManager[None]:
+    """Raise InvalidFile for the errors of pyarrow; names of columns may not be UTF-8."""
     import pyarrow
 
-    return decoding("Parquet or Arrow file", (pyarrow.ArrowException, OSError), path)
+    return decoding("Parquet or Arrow file", (pyarrow.ArrowException, OSError, UnicodeDecodeError), path)
 
 
 def open_dataset(options: ReadOptions) -> DatasetSource:
@@ -67,7 +68,7 @@ def open_dataset(options: ReadOptions) -> DatasetSource:
 def scanned(files: Sequence[Path], columns: Sequence[str], rows: int) -> Iterator[Any]:
     """Yield record batches of some columns, file by file."""
     for path in files:
-        with _decoding(path):
+        with decoding_arrow(path):
             yield from SCANS[FORMATS[path.suffix.lower()]](path, list(columns), min(rows, MAX_DECODED_ROWS))
 
 
@@ -119,12 +120,9 @@ def _heads(files: Sequence[Path]) -> tuple[dict[str, Any], int]:
     """Return the types of the columns, which must be the same in all files, and the number of rows."""
     first, count = None, 0
     for path in files:
-        with _decoding(path):
+        with decoding_arrow(path):
             schema, rows = HEADS[FORMATS[path.suffix.lower()]](path)
-        if twice := repeated(schema.names):
-            raise InvalidData(
-                f"{path}: columns must have different names; {twice[0]!r} occurs twice. Rename one of them."
-            )
+            check_names(path, schema.names)
         first = first or schema
         missing = set(first.names) ^ set(schema.names)
         if missing or any(schema.field(name).type != first.field(name).type for name in first.names):

@@ -10,9 +10,9 @@ from typing import Any
 from joker.data.sources.arrow_batches import need_pyarrow
 from joker.data.sources.column_selection import TableColumns
 from joker.data.sources.csv import MISSING_VALUES
-from joker.data.sources.parquet import FORMATS
+from joker.data.sources.parquet import FORMATS, decoding_arrow
 from joker.data.sources.text_files import OPENERS, TextFormat, blocks, detect_format, read_head
-from joker.data.sources.validation import decoding, refuse_empty
+from joker.data.sources.validation import check_names, refuse_empty
 from joker.errors import InvalidData, InvalidFile, MissingFile
 
 MIN_NUMBER_SHARE = 0.95  # of the values of a column must be numbers; a few words among them are then missing values
@@ -40,9 +40,9 @@ def read_raw_table(
         raise MissingFile(f"a file of data must exist; {place} does not. Check the path.")
     pyarrow = need_pyarrow(str(place))
     if place.is_dir() or place.suffix.lower() in FORMATS:
-        table = _dataset(place)
-        return table, TableColumns(str(place), tuple(table.column_names))
+        return _dataset(place)
     text_format = detect_format(place, read_head(place), header, delimiter, decimal)
+    check_names(place, text_format.names)
     parts = [_texts(block, text_format, place) for block in blocks(place, text_format)]
     if not parts:
         refuse_empty(str(place), "the file has no rows")
@@ -51,13 +51,13 @@ def read_raw_table(
     return pyarrow.table(columns), TableColumns(str(place), text_format.names, text_format.named)
 
 
-def _dataset(place: Path) -> Any:
-    import pyarrow
+def _dataset(place: Path) -> tuple[Any, TableColumns]:
     from pyarrow import dataset
 
-    with decoding("Parquet or Arrow file", (pyarrow.ArrowException, OSError), place):
+    with decoding_arrow(place):
         kind = FORMATS.get(place.suffix.lower(), "parquet")
-        return dataset.dataset(place, format=kind).to_table()
+        table = dataset.dataset(place, format=kind).to_table()
+        return table, TableColumns(str(place), tuple(table.column_names))
 
 
 def _texts(block: bytes, text_format: TextFormat, path: Path) -> Any:

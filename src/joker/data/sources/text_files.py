@@ -146,7 +146,7 @@ def _decode(path: Path, head: bytes) -> str:
     try:
         return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.end >= len(head) - 4:  # a character that is cut at the end of the head
+        if len(head) == 2 * HEAD_BYTES and error.end >= len(head) - 4:  # a character that is cut at the end of the head
             return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore")
         raise InvalidFile(f"{path} must be text in UTF-8; {error}. Save it in that encoding.") from error
 

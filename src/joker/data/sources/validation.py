@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from joker.data.schema import Schema
+from joker.data.schema import Schema, listed, repeated
 from joker.errors import InvalidData, InvalidFile
 
 
@@ -61,6 +61,14 @@ def decoding(kind: str, errors: tuple[type[Exception], ...], path: object) -> It
         raise InvalidFile(
             f"{path} must be a valid {kind}; reading it failed ({message}). Write or copy it again."
         ) from error
+
+
+def check_names(source: object, names: Iterable[str]) -> None:
+    """Raise InvalidData for a table with two columns of one name."""
+    if twice := repeated(names):
+        raise InvalidData(
+            f"{source}: names of columns must differ; {listed(twice)} occurs more than once. Rename the others."
+        )
 
 
 def refuse_empty(source: str, found: str) -> NoReturn:

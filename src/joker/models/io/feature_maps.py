@@ -41,6 +41,7 @@ SHAPES: dict[str, Callable[[Any], dict[str, tuple[int, ...]]]] = {
 INDEX_TENSORS = {"buckets"}  # those that hold whole numbers
 MAX_DRAWN = 2**31  # numbers of a feature map that is drawn again: a small file must not take all memory
 MAX_DEGREE = 1_000  # of a polynomial kernel whose features are drawn again
+MAX_AT_ZERO = 1e6  # of a feature of the row 0, which is at most √2 for the kernels of joker
 SAMPLE_ENTRIES = 256  # of each tensor that are saved, to distinguish another rounding from another draw
 MAX_ROUNDING = 1000  # units in the last place by which two computers may round a draw differently
 
@@ -72,9 +73,11 @@ def unpack_map(reader: ModelReader, n_features: int) -> FeatureMap:
     plain = _unpack_draw(reader, n_features - constant) if "draw" in reader.document else _unpack_tensors(reader)
     # One call on the CPU checks that the shapes of the tensors agree, before they are moved to a GPU.
     psi = plain(torch.zeros(1, plain.n_inputs, dtype=reader.dtype))
-    if psi.shape != (1, n_features - constant) or psi.dtype != reader.dtype or not bool(psi.isfinite().all()):
+    shape = (1, n_features - constant)
+    if psi.shape != shape or psi.dtype != reader.dtype or not bool((psi.abs() < MAX_AT_ZERO).all()):
         raise InvalidFile(
-            f"there must be {n_features - constant} finite features, one for each weight; got {tuple(psi.shape)}"
+            f"there must be {n_features - constant} finite features, one for each weight, each smaller than "
+            f"{MAX_AT_ZERO:g} at 0; got {tuple(psi.shape)}"
         )
     return WithConstant(plain, reader.dtype.itemsize) if constant else plain
 
