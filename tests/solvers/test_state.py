@@ -14,6 +14,7 @@ from solvers.problems import CASES, LAMBDAS, small
 
 import joker
 from joker.solvers import Average, certify
+from joker.solvers.gap import Gap
 
 modes = pytest.mark.parametrize("mode", ["exact", "features"])
 
@@ -170,6 +171,12 @@ def test_the_relative_gap_is_zero_for_zero_targets_and_infinite_for_nan() -> Non
     descent.problem.targets.y.zero_()
     assert certify(descent.state, descent.problem, [(zero, zero)])[0].worst == 0
     assert certify(descent.state, descent.problem, [(zero, zero * torch.nan)])[0].worst == torch.inf
+
+
+def test_a_gap_below_zero_is_a_rounding_error() -> None:
+    sums = torch.tensor([[2.0], [-1.0], [-1.0 - 1e-15]], dtype=torch.float64)
+    assert float(Gap(sums).relative) < 0
+    assert Gap(sums).worst == 0
 
 
 def test_average_before_the_first_step_is_the_start() -> None:
