@@ -62,7 +62,7 @@ class Gap:
 
     @property
     def worst(self) -> float:
-        """The largest relative gap of all columns; infinite if one of them is NaN, and 0 where rounding makes it less."""
+        """The largest relative gap of all columns; infinite if one is NaN, and 0 where rounding makes it less."""
         return max(0.0, float(self.relative.nan_to_num(nan=torch.inf).max()))
 
     def with_dual(self, dual: Tensor) -> Gap:  # (t,)
