@@ -94,7 +94,7 @@ def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
         reasons.extend(answer if isinstance(answer, str) else Reason.ASKED.value for answer in answers if answer)
         return bool(reasons)
 
-    has_steps = current().decide(bool(callbacks))
+    has_steps, needs_score = current().decide((bool(callbacks), any(one.needs_score for one in callbacks)))
     with ExitStack() as started:
         try:
             for callback in callbacks:
@@ -104,6 +104,7 @@ def descend(run: Run, callbacks: Sequence[Callback] = ()) -> Result:
                 lambda _: stop([callback.epoch(run) for callback in callbacks]),
                 (lambda: stop([callback.step(run) for callback in callbacks])) if has_steps else None,
                 run.scores_of if run.scored else None,
+                score_always=needs_score,
             )
         except BaseException as error:
             run.reason, run.failed = f"The fit was ended by {type(error).__name__}.", True

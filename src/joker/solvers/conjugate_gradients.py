@@ -37,6 +37,8 @@ class _Direction(SavedTensors):
 class ConjugateGradients(Method):
     """Preconditioned conjugate gradients; an epoch is one product with K."""
 
+    long_epochs = False
+
     def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
         assert isinstance(state, ExactState)
         super().__init__(state, 1)

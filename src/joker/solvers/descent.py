@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -69,13 +70,19 @@ class Descent:
         self.whole = True  # False when an error has ended a step before its end
 
     def run(
-        self, callback: Callback | None = None, tick: Tick | None = None, score: ScorePoint | None = None
+        self,
+        callback: Callback | None = None,
+        tick: Tick | None = None,
+        score: ScorePoint | None = None,
+        *,
+        score_always: bool = True,
     ) -> Report:
         """Descend until the gap is small enough, or a limit of epochs or time is reached.
 
         ``callback`` gets a record after each evaluation of the gap, while ``point`` is the point of the record;
         ``tick`` is called after each block. Both may return True to stop. ``score`` returns the scores of a point
-        for its record. An interrupt (Ctrl-C) takes effect between two blocks; ``run`` may then be called again.
+        for its record: of each record, or, unless ``score_always``, of the last and of some others where an epoch is
+        short. An interrupt (Ctrl-C) takes effect between two blocks; ``run`` may then be called again.
         """
         started = time.perf_counter() - self.seconds
         stop = False
@@ -83,7 +90,8 @@ class Descent:
             limit = self._limit() or (Reason.ASKED if stop else None)
             if limit or self._due():
                 with one_thread(self.state.small_operations):
-                    point, gap, reason = self._evaluate(callback, score)
+                    due = limit is not None or score_always
+                    point, gap, reason = self._evaluate(callback, score, due)
                 if reason or limit:
                     self.method.release()
                     reason = reason or limit or Reason.ASKED
@@ -182,7 +190,9 @@ class Descent:
         evaluated = last is not None and last.epoch == self.epoch and last.relative_gap > self.settings.tol
         return self._interval_ended() and not evaluated
 
-    def _evaluate(self, callback: Callback | None, score: ScorePoint | None) -> tuple[Point, Gap, Reason | None]:
+    def _evaluate(
+        self, callback: Callback | None, score: ScorePoint | None, score_due: bool
+    ) -> tuple[Point, Gap, Reason | None]:
         """Evaluate the gap and store a record; return the point, its gap, and a reason to stop if there is one."""
         self._release_tiles()
         self.state.group.broadcast_(self.state.alpha)  # other processors may round differently
@@ -199,10 +209,13 @@ class Descent:
             point, gap = self._recompute(point[0])
         self.problem.clamp_(point[0])  # an average may leave the box by a rounding error
         self._release_tiles()
-        scores = () if score is None else tuple(score(point))
+        due = score_due or reason is not None or self.method.long_epochs or _is_round(self.steps)
+        scores = tuple(score(point)) if score is not None and due else ()
         record = Record(self.epoch, self.seconds, gap, scores, peak_bytes(self.state.alpha.device))
         self.records = [*self._earlier(), record]
         stop = self.state.group.decide(callback is not None and self._call(callback, point))
+        if stop and score is not None and not scores:
+            self.records[-1] = replace(record, scores=tuple(score(point)))
         return point, gap, reason or (Reason.ASKED if stop else None)
 
     def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:
@@ -272,3 +285,8 @@ class Descent:
                 f"{format_bytes(max(needed - free, 0))} are missing. "
                 "Use a smaller block_size, or free memory on the device."
             )
+
+
+def _is_round(n: int) -> bool:
+    """Return whether a number is 1, 2, 3, 4, 6, 8, 12, 16 and so on."""
+    return n >> max(0, n.bit_length() - 2) << max(0, n.bit_length() - 2) == n

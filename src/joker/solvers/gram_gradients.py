@@ -47,6 +47,8 @@ class _Progress(SavedTensors):
 class GramGradients(Method):
     """Preconditioned conjugate gradients in the weights of the features; an epoch is one step."""
 
+    long_epochs = False
+
     def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
         assert isinstance(state, FeatureState)
         super().__init__(state, 1)

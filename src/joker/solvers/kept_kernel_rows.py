@@ -125,7 +125,8 @@ class KeptKernelRows:
     def _add_kept(self, v: Tensor, rows: Tensor, out: Tensor) -> None:  # (n, t), (k,), (n, t)
         """Add the products with kept rows, in the order of the rows, so that the sums do not depend on their slots.
 
-        One sum of n products in float32 would be less precise than sums of parts.
+        One sum of n products in float32 would be less precise than sums of parts. The transposed product of a few
+        columns takes a third of the time on a CPU.
         """
         slots, in_order = self.slot[rows], self._in_order(rows)
         step = TILE if in_order else GATHERED
@@ -135,7 +136,7 @@ class KeptKernelRows:
             for i in range(0, len(rows), step):
                 part = slice(i, min(i + step, len(rows)))
                 kept = self.memory[part, columns] if in_order else self.memory[slots[part], columns]
-                total += kept.T @ v[rows[part]]
+                total += (v[rows[part]].T @ kept).T
             out[columns] += total
 
         share(add, self._tiles(-(-len(self.columns) // thread_count())))
@@ -198,6 +199,6 @@ class KeptKernelRows:
             gathered = self._gathered[:, columns]
             for part, values in zip(slots.split(GATHERED), v.split(GATHERED), strict=True):
                 kernel = torch.index_select(self.memory[:, columns], 0, part, out=gathered[: len(part)])
-                out[columns].addmm_(kernel.T, values)
+                out[columns] += (values.T @ kernel).T
 
         share(add, self._tiles(-(-len(self.columns) // thread_count())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from joker.solvers.gap import Gap, Point
 from joker.solvers.report import BlockStatistics
@@ -20,6 +21,9 @@ class Method(ABC):
     steps_per_epoch : int
         Steps whose work is one pass over the kernel matrix, or over the features of all rows.
     """
+
+    long_epochs: ClassVar[bool] = True
+    """Whether an epoch takes longer than the prediction of held-out rows, which are then scored after each."""
 
     def __init__(self, state: State, steps_per_epoch: int) -> None:
         self.state, self.steps_per_epoch = state, steps_per_epoch

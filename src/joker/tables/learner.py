@@ -17,6 +17,7 @@ from joker import kernels
 from joker.data.array_rows import pick
 from joker.estimators import resolve
 from joker.estimators.calibration import Calibration, fit_calibration, log_loss
+from joker.solvers.settings import RANDOM
 from joker.tables.blend import Blend, Member, decision_values
 from joker.tables.columns import DROP, GROUP, ColumnKind, decide_kinds
 from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
@@ -49,6 +50,7 @@ MIN_MEMBER_WEIGHT = 0.2  # with many rows, a member of less weight is not fitted
 MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows have half of the time each
 FINAL_EPOCHS = 15  # at most, on all of many rows
 FINAL_LAMBDAS = (1.0, 10**-0.5, 0.1)  # multiples of the λ of the search: with more rows the best one falls
+MOST_SOLVED_ROWS = 20_000  # of a linear system: with more, one epoch of random blocks is worth some tens of its steps
 FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
@@ -176,6 +178,8 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
         found = candidate.member.model
         lams = [found.lam_ * factor for factor in FINAL_LAMBDAS]
         model = clone(found).set_params(lam=lams, max_epochs=FINAL_EPOCHS)
+        if len(fold.train) > MOST_SOLVED_ROWS and resolve.is_linear_system(model):
+            model.set_params(method=RANDOM)
         held, seconds = pick(candidate.x, fold.held), FINAL_SHARE * share * problem.clock.left
         fit_in_time(model, pick(candidate.x, fold.train), y[fold.train], seconds, eval_set=(held, y[fold.held]))
         model = model.path_.models[model.path_.best]

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
-from joker import kernels
 from joker.callbacks import Callback, Run
 from joker.data.array_rows import pick
 from joker.distributed import current
-from joker.estimators import resolve
 from joker.solvers import Reason
 from joker.solvers.settings import RANDOM
 from joker.tables.validation import Fold
@@ -23,8 +21,8 @@ from joker.tuning import tune
 from joker.tuning.trial_runner import MIN_TUNING_ROWS
 
 Array = NDArray[Any]
-SEARCH_SHARE = 0.35  # of the time that is left: for the trials of one encoding
-FIT_SHARE = 0.35  # of the time that is left: for one fit on all rows
+SEARCH_SHARE = 0.35  # of the time of an encoding: for its trials
+FIT_SHARE = 0.35  # of the time of an encoding: for the fit after its trials
 FAR = 0.1  # relative gap above which a last iterate is of little use
 MOST_TIMES = 5.0  # times its limit that a fit may take until its model is of use
 
@@ -99,15 +97,11 @@ def tuned(
 ) -> Found:
     """Return the best model that `joker.tune` finds; with very few rows, or one of each class, the default one."""
     limit = share * clock.left
-    model = clone(estimator).set_params(max_time=max(1.0, FIT_SHARE * limit))
     if x.shape[0] < MIN_TUNING_ROWS or (is_classifier(estimator) and len(np.unique(y)) == len(y)):
-        model.set_params(max_time=float("inf")).fit(x, y)
-        return Found(model, [], 0.0)
+        return Found(clone(estimator).fit(x, y), [], 0.0)
+    model = clone(estimator).set_params(callbacks=[EnoughTime(max(1.0, FIT_SHARE * limit))])
     result = tune(x, y, estimator=model, max_time=SEARCH_SHARE * limit, random_state=seed, scoring=scoring, **search)
-    best = result.estimator
-    exact = resolve.n_features(best.n_features, best.features, kernels.get(best.kernel), *x.shape) is None
-    if exact and best.gap_ > FAR and best.stop_reason_ == Reason.TIME.value:
-        best = fit_in_time(clone(best), x, y, FIT_SHARE * limit)
+    best = result.estimator.set_params(callbacks=None)
     return Found(best, result.table, result.fit_seconds)
 
 
