@@ -11,11 +11,12 @@ from torch import Tensor
 
 from joker.data import Rows
 from joker.ops.triton_support import round_up
-from joker.runtime.threads import share, thread_count
+from joker.runtime.threads import share
 from joker.solvers.kernel_function import KernelFunction
 
 GATHERED = 32  # kept rows that are gathered at a time: a copy that stays in the cache
 ROUNDED_ROWS = 64  # new rows are computed in multiples of so many
+WIDTH = 2_048  # columns of kept rows that a thread multiplies at a time: always the same, as is the rounding then
 TILE = 512  # rows of x whose kernel with new rows is computed at a time
 PARTIAL_SUMS = 4  # sums of (n, t) float64 numbers that threads add up side by side; their order is always the same
 
@@ -139,7 +140,7 @@ class KeptKernelRows:
                 total += (v[rows[part]].T @ kept).T
             out[columns] += total
 
-        share(add, self._tiles(-(-len(self.columns) // thread_count())))
+        share(add, self._tiles(WIDTH))
 
     def _add_computed(self, z: Tensor, v: Tensor, out: Tensor) -> None:  # (k, d), (k, t), (n, t)
         def add(tile: slice) -> None:
@@ -201,4 +202,4 @@ class KeptKernelRows:
                 kernel = torch.index_select(self.memory[:, columns], 0, part, out=gathered[: len(part)])
                 out[columns] += (values.T @ kernel).T
 
-        share(add, self._tiles(-(-len(self.columns) // thread_count())))
+        share(add, self._tiles(WIDTH))

@@ -15,7 +15,7 @@ from joker.solvers.block.row_admm import _newton_shift, _sorted_shift, project_r
 
 B, K, GROUPS = 50, 5, 2
 every_loss = pytest.mark.parametrize("loss", [Softmax(K), CrammerSinger(K)], ids=repr)
-TIGHT = BlockSolver(tol=1e-8, max_products=2_000, max_models=200, patience=inf)
+TIGHT = BlockSolver(tol=1e-8, max_products=2_000, max_models=600, patience=inf)
 
 
 def block(loss: RowLoss, rank: int = B) -> tuple[Tensor, Tensor, Tensor, Tensor, ScaledRows]:
