@@ -163,3 +163,18 @@ def test_one_row_of_each_class() -> None:
     with pytest.raises(InvalidData, match="got one row for each of 4 classes"):
         joker.KernelSVC(lam=[0.1, 1.0]).fit(np.eye(4), np.arange(4))
     assert joker.KernelSVC(lam=0.1).fit(np.eye(4), np.arange(4)).score(np.eye(4), np.arange(4)) == 1
+
+
+def test_the_last_of_many_short_epochs_is_scored_and_few_others() -> None:
+    """A step of conjugate gradients takes less time than the prediction of the held-out rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 5))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=700)
+    settings = {"n_features": None, "block_size": 64, "lam": [1e-2, 1e-4], "tol": 1e-9, "random_state": 0}
+    model = joker.KernelRidge(**settings).fit(X[:500], y[:500], eval_set=(X[500:], y[500:]))
+    scored = [round(entry["epoch"]) for entry in model.history_ if "validation_score" in entry]
+    assert scored[:5] == [1, 2, 3, 4, 6]
+    assert scored[-1] == model.n_iter_ > 8
+    assert np.isfinite(model.path_.scores).all()
+    stopped = joker.KernelRidge(**settings, early_stopping=True).fit(X[:500], y[:500], eval_set=(X[500:], y[500:]))
+    assert all("validation_score" in entry for entry in stopped.history_)
