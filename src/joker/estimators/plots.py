@@ -38,7 +38,7 @@ class ConvergenceDisplay:
     primal, dual : array of shape (k,)
         Upper and lower bounds on the minimum of the objective over λ.
     score : array of shape (k,), optional
-        The score on held-out rows.
+        The score on held-out rows; NaN for epochs that were not scored.
     estimator_name : str, optional
         The name of the estimator in the legend; without it there is no legend.
 
@@ -122,10 +122,10 @@ class ConvergenceDisplay:
         """
         history = _fitted(estimator, "history_", "Use an estimator of joker; of a pipeline, its last step, pipe[-1].")
         columns = {key: [record[key] for record in history] for key in ("epoch", "seconds", "gap", "primal", "dual")}
-        score = [record["validation_score"] for record in history if "validation_score" in record]
+        score = [record.get("validation_score", np.nan) for record in history]
         display = cls(
             **columns,
-            score=score if len(score) == len(history) else None,
+            score=score if np.isfinite(score).any() else None,
             estimator_name=type(estimator).__name__ if name is None else name,
         )
         return display.plot(ax, against=against, bounds=bounds, line_kw=line_kw)
@@ -158,9 +158,9 @@ class ConvergenceDisplay:
         lines: list[Line2D] = []
         for (part, values), dash in zip(self._parts(panel).items(), ("-", "--"), strict=False):
             label = ", ".join(word for word in (self.estimator_name if name is None else name, part) if word)
-            lines += ax.plot(
-                getattr(self, against), values, **{"marker": ".", "linestyle": dash, "label": label, **style}
-            )
+            shown = ~np.isnan(values)
+            kind = {"marker": ".", "linestyle": dash, "label": label, **style}
+            lines += ax.plot(np.asarray(getattr(self, against))[shown], values[shown], **kind)
             style = {"color": lines[0].get_color(), **style}
         ax.set(ylabel=PANELS[panel], yscale="log" if panel == "gap" else "linear")
         _name_lines(ax)

@@ -115,8 +115,8 @@ n_iter_ : int
 history_ : list of dict
     For every epoch: ``epoch``, ``seconds``, ``primal`` and ``dual`` (upper and lower bounds on the minimum of the
     objective over λ, summed over columns), ``gap`` (relative, of the worst column), ``validation_score`` (of this λ, if
-    rows are held out) and ``peak_bytes`` (the maximum memory so far, of torch on a GPU, else of the process). The first
-    entry also has ``plan``, the numbers of ``plan_``.
+    rows are held out; not after each of many short epochs) and ``peak_bytes`` (the maximum memory so far, of torch on a
+    GPU, else of the process). The first entry also has ``plan``, the numbers of ``plan_``.
 plan_ : Plan
     The planned memory of the fit; ``print`` shows a table.
 stop_reason_ : str
