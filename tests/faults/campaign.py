@@ -29,6 +29,7 @@ PARTS = {
     "test_written_files": Part("files that are written, disk errors"),
     "test_kills": Part("kills, signals, a full disk"),
     "test_allocations": Part("allocations that fail"),
+    "test_gpu_memory": Part("memory of a GPU"),
     "test_clock": Part("clocks that jump"),
     "test_concurrency": Part("threads and processes side by side"),
     "test_numerical_extremes": Part("extreme numbers"),
