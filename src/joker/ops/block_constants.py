@@ -22,6 +22,9 @@ FORCING = 0.1  # where the model is inexact, it ends already at this share of th
 PROPORTION = 1.0  # held coordinates are released when their gradient exceeds this share of the free ones' (Dostál's Γ)
 SHORT_STEP = 0.25  # share of a conjugate step that is tried where projecting the whole step lost too much
 
+# ADMM.
+RELAXATION = 1.6  # weight of the copy that belongs to K (S. Boyd et al., Found. Trends Mach. Learn. 3, 2011)
+
 
 class Outcome(IntEnum):
     """How the solve of one column of a block ended."""

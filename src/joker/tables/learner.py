@@ -183,14 +183,18 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
         held, seconds = pick(candidate.x, fold.held), FINAL_SHARE * share * problem.clock.left
         fit_in_time(model, pick(candidate.x, fold.train), y[fold.train], seconds, eval_set=(held, y[fold.held]))
         model = model.path_.models[model.path_.best]
-        values = _values(problem, model, held)
-        residuals = None
-        if target is not None:
-            residuals = residual_quantiles(y[fold.held] - values[:, 0])
-            values = target.decode(values[:, 0], residuals)[:, None]
+        values, residuals = _decoded(_values(problem, model, held), y[fold.held], target)
         member = replace(candidate.member, model=model, residuals=residuals)
         final.append(Candidate(member, values, model, candidate.x))
     return _blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
+
+
+def _decoded(values: Array, y: Array, target: Any) -> tuple[Array, Array | None]:  # (n, t), (n,)
+    """Return predictions of held-out rows in the unit of the target, and the quantiles of their residuals."""
+    if target is None:
+        return values, None
+    residuals = residual_quantiles(y - values[:, 0])
+    return target.decode(values[:, 0], residuals)[:, None], residuals
 
 
 def _weight(candidate: Candidate, learnt: Learnt) -> float:
@@ -348,11 +352,7 @@ def _candidate(
     else:
         folds, models = search.folds, [found.model]
         held = _values(problem, found.model, pick(x, folds[0].held))
-    residuals = None
-    if target is not None:
-        held_rows = np.concatenate([fold.held for fold in folds])
-        residuals = residual_quantiles(y[held_rows] - held[:, 0])
-        held = target.decode(held[:, 0], residuals)[:, None]
+    held, residuals = _decoded(held, y[np.concatenate([fold.held for fold in folds])], target)
     return Candidate(Member(number, found.model, 1.0, target, residuals), held, models[0], x)
 
 

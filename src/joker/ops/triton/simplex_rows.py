@@ -10,7 +10,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-RELAXATION = tl.constexpr(1.6)
+from joker.ops import block_constants as constants
+
+RELAXATION = tl.constexpr(constants.RELAXATION)
 
 
 @triton.jit

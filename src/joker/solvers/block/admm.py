@@ -23,10 +23,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from joker.ops.block_constants import RELAXATION
 from joker.solvers.block.box import Box, Minimum
 
 ADMM_STEPS = 24  # iterations of one call
-RELAXATION = 1.6  # weight of p, as Boyd et al. advise
 SMALLEST_RHO = 1e-3  # as a share of the mean of K's diagonal: with less, an inverse in float32 loses its accuracy
 
 

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from joker.ops import row_solve
-from joker.solvers.block.admm import RELAXATION, Admm, shifted_inverse
+from joker.ops.block_constants import RELAXATION
+from joker.solvers.block.admm import Admm, shifted_inverse
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.block.rows import RowProblem, dot64, norm
 
