@@ -55,3 +55,14 @@ def test_the_kernel_with_the_landmarks_is_computed_in_few_tiles(name: str) -> No
     x = torch.randn(1_200, 400, generator=torch.Generator().manual_seed(0))
     Nystrom(Counted(), TensorRows(x), 400, torch.ones(1_200), torch.tensor([0.1]), 2**30, 0)
     assert len(calls) <= 1 + 3
+
+
+def test_a_small_penalty_loses_no_digits_in_float32() -> None:
+    """The inverse is small where K is large; in float32 it would be the difference of two nearly equal numbers."""
+    kernel = kernels.get("matern12", bandwidth=100.0)
+    x = torch.randn(2_000, 3, generator=torch.Generator().manual_seed(0))
+    v, small = torch.ones(2_000, 1), 1e-3
+    found = Nystrom(kernel, TensorRows(x), 50, v[:, 0], torch.tensor([small]), 2**20, 0)(v)
+    wide = v.double()
+    exact = Nystrom(kernel, TensorRows(x.double()), 50, wide[:, 0], torch.tensor([small]).double(), 2**20, 0)(wide)
+    assert (found - exact).norm() <= 0.01 * exact.norm()

@@ -6,6 +6,9 @@ With r landmarks R, K ≈ B Bᵀ for B = K[:, R] L⁻ᵀ and K[R, R] = L Lᵀ. A
     (B Bᵀ + λ W⁻¹)⁻¹ v = W/λ (v - B (λ I + Bᵀ W B)⁻¹ Bᵀ W v).
 
 A row of weight 0 stays at 0. All columns share B and Bᵀ W B; only the small inverse depends on λ.
+
+The difference above cancels where B Bᵀ is large: its error in float32 is as large as the result where λ is small. Both
+products with B are then computed in float64, with B itself in float32.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from joker.solvers.kernel_function import KernelFunction
 MOST, FEWEST = 2_000, 1_000  # landmarks
 ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows faster than that of the factor
 TILE = 512  # rows, on the CPU
+WIDE_ROWS = 1_024  # rows of B that are converted to float64 at a time
+SMALL_LAMBDA = 30  # times the rounding error of the largest eigenvalue: a smaller λ needs float64
 JITTER = 10  # units in the last place of the trace that are added to K[R, R], so that its factor exists
 
 
@@ -82,12 +87,25 @@ class Nystrom:
             gram += (part.T @ (part * weights[tile, None])).double()
         self.weights = weights[:, None]
         self.lam = lam
+        # The largest eigenvalue is at most the trace.
+        rounding = torch.finfo(x.dtype).eps * float(gram.diagonal().sum())
+        self.wide = x.dtype != torch.float64 and float(lam.min()) < SMALL_LAMBDA * rounding
         self._solve = _solver(gram, lam.double())
 
     def __call__(self, v: Tensor) -> Tensor:  # (n, t)
         """Return the approximate inverse times v."""
-        small = self._solve((self.B.T @ (self.weights * v)).double())
-        return self.weights / self.lam * (v - self.B @ small.to(v.dtype))
+        weighted = self.weights * v
+        if not self.wide:
+            small = self._solve((self.B.T @ weighted).double())
+            return self.weights / self.lam * (v - self.B @ small.to(v.dtype))
+        tiles = [slice(i, i + WIDE_ROWS) for i in range(0, len(v), WIDE_ROWS)]
+        product = v.new_zeros(self.B.shape[1], v.shape[1], dtype=torch.float64)
+        for tile in tiles:
+            product += self.B[tile].double().T @ weighted[tile].double()
+        small = self._solve(product)
+        for tile in tiles:
+            weighted[tile] = v[tile].double() - self.B[tile].double() @ small
+        return weighted.mul_(self.weights / self.lam)
 
 
 def _solver(gram: Tensor, lam: Tensor) -> Callable[[Tensor], Tensor]:  # (r, r), (t,)

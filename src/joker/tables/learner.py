@@ -27,6 +27,7 @@ from joker.tables.frames import NUMBER, RawTable
 from joker.tables.group_columns import promising_groups, rows_of_groups, same_categories, useful_groups
 from joker.tables.group_encoder import GroupEncoder
 from joker.tables.leave_one_out import (
+    GAUSSIAN,
     LAPLACIAN,
     MATERN12,
     SAMPLE_ROWS,
@@ -49,8 +50,10 @@ MAX_HELD_OUT = 4_000
 MIN_MEMBER_WEIGHT = 0.2  # with many rows, a member of less weight is not fitted on all of them
 MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows have half of the time each
 FINAL_EPOCHS = 15  # at most, on all of many rows
-FINAL_LAMBDAS = (1.0, 10**-0.5, 0.1)  # multiples of the λ of the search: with more rows the best one falls
-MOST_SOLVED_ROWS = 20_000  # of a linear system: with more, one epoch of random blocks is worth some tens of its steps
+FINAL_LAMBDAS = (1.0, 10**-0.5)  # multiples of the λ of the search: with more rows the best one falls
+NARROWER = 2**-0.5  # the step of a bandwidth that is tried on the rows of a search
+MIN_NARROWER_GAIN = 0.02  # share of the loss by which a narrower bandwidth must be better
+NARROWER_SHARE = 0.2  # of the time that is left: for one fit with a narrower bandwidth
 FINAL_SHARE = 0.9  # of the time that is left: for the fits on all of many rows
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further member is tried while so much is left
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
@@ -131,7 +134,7 @@ def make_layout(problem: Problem) -> Layout:
         return Layout([f for f in folds if not problem.classes or len(np.unique(problem.y[f.train])) > 1])
     fold = hold_out(codes, min(n // HELD_OUT_ONE_IN, MAX_HELD_OUT), problem.seed)
     sample = np.sort(np.random.RandomState(problem.seed).permutation(fold.train)[:SEARCH_ROWS])
-    options = {} if sp.issparse(problem.inputs) else {"kernels": ("gaussian", MATERN12)}
+    options = {} if sp.issparse(problem.inputs) else {"kernels": (GAUSSIAN, MATERN12)}
     features = resolve.n_features(problem.estimator.n_features, problem.estimator.features, kernels.get(MATERN12), n, 1)
     return Layout([fold], sample, 0.5, 0.55, options, features)
 
@@ -144,6 +147,7 @@ class Candidate:
     held: Array  # (rows, t)
     first_model: Any  # of the first fold
     x: Any  # (n, d), the encoded inputs of all rows
+    seconds: float = 0.0  # of the fit on the rows of the search
 
 
 def learn(problem: Problem) -> Learnt:
@@ -171,15 +175,12 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
     kept = kept or [max(candidates, key=lambda candidate: _weight(candidate, learnt))]
     (fold,) = search.folds
     final = []
-    for number, candidate in enumerate(kept):
-        share = _weight(candidate, learnt) / sum(_weight(one, learnt) for one in kept[number:])
+    for number, chosen in enumerate(kept):
+        share = _weight(chosen, learnt) / sum(_weight(one, learnt) for one in kept[number:])
+        candidate = _narrowed(problem, chosen, search)
         target = candidate.member.target
         y = problem.y if target is None else target.encode(problem.y)
-        found = candidate.member.model
-        lams = [found.lam_ * factor for factor in FINAL_LAMBDAS]
-        model = clone(found).set_params(lam=lams, max_epochs=FINAL_EPOCHS)
-        if len(fold.train) > MOST_SOLVED_ROWS and resolve.is_linear_system(model):
-            model.set_params(method=RANDOM)
+        model = clone(candidate.member.model).set_params(**_final_settings(candidate, len(fold.train)))
         held, seconds = pick(candidate.x, fold.held), FINAL_SHARE * share * problem.clock.left
         fit_in_time(model, pick(candidate.x, fold.train), y[fold.train], seconds, eval_set=(held, y[fold.held]))
         model = model.path_.models[model.path_.best]
@@ -187,6 +188,48 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
         member = replace(candidate.member, model=model, residuals=residuals)
         final.append(Candidate(member, values, model, candidate.x))
     return _blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
+
+
+def _final_settings(candidate: Candidate, n: int) -> dict[str, Any]:
+    """Return the settings of a fit on n rows, for a candidate of a search on some of them.
+
+    A solve of many rows may not end in time. Random blocks with momentum have a model of use after one epoch, and their
+    gap falls as fast as that of other methods where the kernel matrix is too large to be kept. A λ below the rounding
+    error of float32 would need float64, which takes twice as long.
+    """
+    found = candidate.member.model
+    smallest = torch.finfo(torch.float32).eps * n if resolve.is_linear_system(found) else 0.0
+    lams = sorted({max(found.lam_ * factor, smallest) for factor in FINAL_LAMBDAS}, reverse=True)
+    settings = {"lam": lams, "max_epochs": FINAL_EPOCHS, "method": RANDOM}
+    kernel, d = kernels.get(found.kernel), candidate.x.shape[1]
+    exact = resolve.n_features(found.n_features, found.features, kernel, n, d) is None
+    return settings | ({"momentum": True, "precision": "float32"} if exact else {})
+
+
+def _narrowed(problem: Problem, candidate: Candidate, search: Layout) -> Candidate:
+    """Return a candidate with a narrower bandwidth, as long as that lowers the loss of held-out rows.
+
+    The search has compared bandwidths on fewer rows, and a Gaussian kernel needs a narrower one with more rows. The
+    other kernels hardly depend on the bandwidth where it is wide.
+    """
+    (fold,), rows = search.folds, search.rows
+    assert rows is not None
+    loss = _loss(problem, fold.held)
+    while candidate.member.model.kernel == GAUSSIAN:
+        member, target = candidate.member, candidate.member.target
+        y = problem.y if target is None else target.encode(problem.y)
+        model = clone(member.model).set_params(bandwidth=NARROWER * np.asarray(member.model.bandwidth_))
+        seconds = NARROWER_SHARE * problem.clock.left
+        if candidate.seconds > seconds:
+            break
+        started = problem.clock.spent
+        fit_in_time(model, pick(candidate.x, rows), y[rows], seconds)
+        values, residuals = _decoded(_values(problem, model, pick(candidate.x, fold.held)), y[fold.held], target)
+        if loss(values) > (1 - MIN_NARROWER_GAIN) * loss(candidate.held):
+            break
+        member = replace(member, model=model, residuals=residuals)
+        candidate = replace(candidate, member=member, held=values, seconds=problem.clock.spent - started)
+    return candidate
 
 
 def _decoded(values: Array, y: Array, target: Any) -> tuple[Array, Array | None]:  # (n, t), (n,)
@@ -353,7 +396,7 @@ def _candidate(
         folds, models = search.folds, [found.model]
         held = _values(problem, found.model, pick(x, folds[0].held))
     held, residuals = _decoded(held, y[np.concatenate([fold.held for fold in folds])], target)
-    return Candidate(Member(number, found.model, 1.0, target, residuals), held, models[0], x)
+    return Candidate(Member(number, found.model, 1.0, target, residuals), held, models[0], x, found.fit_seconds)
 
 
 def _blended(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Array = NDArray[Any]
-MATERN12, LAPLACIAN = "matern12", "laplacian"
+GAUSSIAN, MATERN12, LAPLACIAN = "gaussian", "matern12", "laplacian"
 SAMPLE_ROWS = 1_200  # the cost of a step is cubic in these
 BANDWIDTHS = (0.5, 1.0, 2.0)  # multiples of the median distance
 PENALTIES = (0.01, 0.1, 1.0)  # λ, for a kernel with k(x, x) = 1 and targets of deviation 1
