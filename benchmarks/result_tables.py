@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import table_summary
@@ -12,6 +12,7 @@ from cells import memory, seconds, settings, table
 Results = dict[str, Any]
 TO_REACH = "0.001"  # the relative distance to the optimum at which block solvers are compared
 EPOCHS = (1, 3, 5)
+COVERAGE, MARGINS = "coverage_of_0.9", "calibration_error_of_margins"  # names of scores of raw tables
 
 
 def peers(results: Results) -> Iterator[str]:
@@ -460,8 +461,34 @@ def tables(results: Results) -> Iterator[str]:
         f"{compared['at_least_as_good_as_the_best_tree']} of {compared['number_of_sets']} sets. The score is accuracy "
         f"or R². The noise is twice the standard error of the difference, at least {table_summary.MIN_NOISE}."
     )
+    if pairs := table_summary.by_hand(found):
+        yield (
+            "The same rows with an encoding made by hand (one-hot, imputed and scaled) and `joker.tune`, beside joker "
+            "on the raw table, with the deviation of joker's score over its splits:"
+        )
+        heads = ("set", "joker, raw", "joker.tune, by hand", "difference", "deviation over splits")
+        yield table(
+            heads,
+            [
+                [name, f"{raw:.4f}", f"{hand:.4f}", f"{raw - hand:+.4f}", f"{table_summary.spread(found, name):.4f}"]
+                for name, (raw, hand) in pairs.items()
+            ],
+        )
+    yield "Prediction intervals of joker, with a nominal coverage of 90%, and the calibration error of probabilities:"
+    heads = ("set", "coverage", "lowest and highest of a split", "calibration error", "that of the margins")
+    yield table(heads, [row for name, models in results["sets"].items() for row in _honesty(name, models)])
     heads = ("set", "model", "log loss", "AUC", "RMSE", "fit", "predict", "memory")
     yield table(heads, [row for name, models in results["sets"].items() for row in _details(name, models)])
+
+
+def _honesty(name: str, models: Results) -> Iterator[list[object]]:
+    """Coverage of intervals, or calibration errors, of joker on a set."""
+    done = [entry["scores"] for entry in models.get(table_summary.JOKER, {}).values() if "scores" in entry]
+    if covered := [scores[COVERAGE] for scores in done if COVERAGE in scores]:
+        yield [name, f"{mean(covered):.3f}", f"{min(covered):.3f}, {max(covered):.3f}", None, None]
+    if margins := [scores[MARGINS] for scores in done if MARGINS in scores]:
+        errors = [scores["calibration_error"] for scores in done]
+        yield [name, None, None, f"{mean(errors):.3f}", f"{mean(margins):.3f}"]
 
 
 def _sign(found: Any, model: str) -> list[str]:

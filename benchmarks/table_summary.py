@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import table_models
 
-JOKER = "joker"
+JOKER, BY_HAND = "joker", "joker.tune"
 PRIMARY = ("accuracy", "r2")  # larger is better
 BOOTSTRAP, SEED = 10_000, 0
 MIN_NOISE = 0.001  # of accuracy or R²: smaller differences are noise on every set
@@ -31,8 +31,9 @@ def compared(found: Scores) -> dict[str, Any]:
     """Return the mean rank of each model, and joker against the best tree model of each set.
 
     Only splits that joker has finished are used. A model without a result on a split has the last rank there.
+    `joker.tune` on an encoding made by hand is no model of its own: see `by_hand`.
     """
-    models = sorted({model for by_model in found.values() for model in by_model})
+    models = sorted({model for by_model in found.values() for model in by_model} - {BY_HAND})
     ranks: dict[str, list[float]] = {model: [] for model in models}
     sets: dict[str, Any] = {}
     for name, by_model in found.items():
@@ -49,6 +50,22 @@ def compared(found: Scores) -> dict[str, Any]:
         "at_least_as_good_as_the_best_tree": sum(entry["at_least_as_good"] for entry in sets.values()),
         "number_of_sets": len(sets),
     }
+
+
+def by_hand(found: Scores) -> dict[str, tuple[float, float]]:
+    """Return joker's score and that of `joker.tune` on an encoding made by hand, over the splits that both have."""
+    pairs = {}
+    for name, by_model in found.items():
+        ours, theirs = by_model.get(JOKER, {}), by_model.get(BY_HAND, {})
+        if both := sorted(ours.keys() & theirs.keys()):
+            pairs[name] = float(np.mean([ours[k] for k in both])), float(np.mean([theirs[k] for k in both]))
+    return pairs
+
+
+def spread(found: Scores, name: str) -> float:
+    """Return the standard deviation of joker's score over the splits of a set; 0 with one split."""
+    values = list(found[name][JOKER].values())
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _ranks(values: list[float | None]) -> list[float]:

@@ -50,6 +50,16 @@ def test_the_page_shows_ranks_and_sets(script: Script) -> None:
     assert list(script("behind").BEHIND["tables"](results())) == ["b: LightGBM has 0.8050, joker 0.7050."]
 
 
+def test_an_encoding_made_by_hand_is_compared_but_has_no_rank(script: Script) -> None:
+    with_hand = results()
+    with_hand["sets"]["a"]["joker.tune"] = {"1": entry(0.91)}
+    summary = script("table_summary")
+    found = summary.scores(with_hand)
+    assert summary.compared(found) == summary.compared(summary.scores(results()))
+    assert summary.by_hand(found) == {"a": (0.92, 0.91)}
+    assert "+0.0100" in "\n".join(script("result_tables").tables(with_hand))
+
+
 @pytest.mark.parametrize("model", ["HistGradientBoosting", "RandomForest", "SVM"])
 def test_models_take_raw_tables(model: str, script: Script) -> None:
     rng = np.random.default_rng(0)
