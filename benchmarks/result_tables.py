@@ -476,12 +476,14 @@ def tables(results: Results) -> Iterator[str]:
         )
     yield "Prediction intervals of joker, with a nominal coverage of 90%, and the calibration error of probabilities:"
     heads = ("set", "coverage", "lowest and highest of a split", "calibration error", "that of the margins")
-    yield table(heads, [row for name, models in results["sets"].items() for row in _honesty(name, models)])
+    yield table(
+        heads, [row for name, models in results["sets"].items() for row in _coverage_and_calibration(name, models)]
+    )
     heads = ("set", "model", "log loss", "AUC", "RMSE", "fit", "predict", "memory")
     yield table(heads, [row for name, models in results["sets"].items() for row in _details(name, models)])
 
 
-def _honesty(name: str, models: Results) -> Iterator[list[object]]:
+def _coverage_and_calibration(name: str, models: Results) -> Iterator[list[object]]:
     """Coverage of intervals, or calibration errors, of joker on a set."""
     done = [entry["scores"] for entry in models.get(table_summary.JOKER, {}).values() if "scores" in entry]
     if covered := [scores[COVERAGE] for scores in done if COVERAGE in scores]:

@@ -197,7 +197,12 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
 
 def rounding_matters(given: Any, n: int, m: int | None) -> bool:
     """Return whether a linear system with the kernel matrix has a λ below the rounding errors of its eigenvalues."""
-    return m is None and is_linear_system(given) and min(penalties(given.lam)) < torch.finfo(torch.float32).eps * n
+    return m is None and is_linear_system(given) and min(penalties(given.lam)) < smallest_penalty(n)
+
+
+def smallest_penalty(n: int) -> float:
+    """Return the smallest λ of a linear system of n rows that float32 can resolve."""
+    return torch.finfo(torch.float32).eps * n
 
 
 def precision(given: str, dtype: str | torch.dtype, full: bool, place: torch.device) -> tuple[torch.dtype, bool]:

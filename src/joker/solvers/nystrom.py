@@ -25,7 +25,7 @@ from joker.solvers.kernel_function import KernelFunction
 MOST, FEWEST = 2_000, 1_000  # landmarks
 ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows faster than that of the factor
 TILE = 512  # rows, on the CPU
-WIDE_ROWS = 1_024  # rows of B that are converted to float64 at a time
+WIDE_ROWS = 1_024  # rows of B that are converted to float64 at a time, at most
 SMALL_LAMBDA = 30  # times the rounding error of the largest eigenvalue: a smaller λ needs float64
 JITTER = 10  # units in the last place of the trace that are added to K[R, R], so that its factor exists
 
@@ -98,7 +98,8 @@ class Nystrom:
         if not self.wide:
             small = self._solve((self.B.T @ weighted).double())
             return self.weights / self.lam * (v - self.B @ small.to(v.dtype))
-        tiles = [slice(i, i + WIDE_ROWS) for i in range(0, len(v), WIDE_ROWS)]
+        step = min(WIDE_ROWS, self.B.shape[1])  # no more memory than the preconditioner took while it was made
+        tiles = [slice(i, i + step) for i in range(0, len(v), step)]
         product = v.new_zeros(self.B.shape[1], v.shape[1], dtype=torch.float64)
         for tile in tiles:
             product += self.B[tile].double().T @ weighted[tile].double()

@@ -193,24 +193,23 @@ def _on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], 
 def _final_settings(candidate: Candidate, n: int) -> dict[str, Any]:
     """Return the settings of a fit on n rows, for a candidate of a search on some of them.
 
-    A solve of many rows may not end in time. Random blocks with momentum have a model of use after one epoch, and their
-    gap falls as fast as that of other methods where the kernel matrix is too large to be kept. A λ below the rounding
-    error of float32 would need float64, which takes twice as long.
+    A solve of many rows may not end in time, and random blocks have a model of use after one epoch. With the kernel
+    itself, momentum lowers their gap faster. A λ that float32 cannot resolve would need float64 and twice the time.
     """
     found = candidate.member.model
-    smallest = torch.finfo(torch.float32).eps * n if resolve.is_linear_system(found) else 0.0
+    smallest = resolve.smallest_penalty(n) if resolve.is_linear_system(found) else 0.0
     lams = sorted({max(found.lam_ * factor, smallest) for factor in FINAL_LAMBDAS}, reverse=True)
     settings = {"lam": lams, "max_epochs": FINAL_EPOCHS, "method": RANDOM}
     kernel, d = kernels.get(found.kernel), candidate.x.shape[1]
     exact = resolve.n_features(found.n_features, found.features, kernel, n, d) is None
-    return settings | ({"momentum": True, "precision": "float32"} if exact else {})
+    return settings | ({"momentum": True} if exact else {})
 
 
 def _narrowed(problem: Problem, candidate: Candidate, search: Layout) -> Candidate:
     """Return a candidate with a narrower bandwidth, as long as that lowers the loss of held-out rows.
 
-    The search has compared bandwidths on fewer rows, and a Gaussian kernel needs a narrower one with more rows. The
-    other kernels hardly depend on the bandwidth where it is wide.
+    The search has compared bandwidths on fewer rows, and a Gaussian kernel needs a narrower one with more rows. A
+    Matérn kernel of order ½ with a wide bandwidth hardly depends on it.
     """
     (fold,), rows = search.folds, search.rows
     assert rows is not None

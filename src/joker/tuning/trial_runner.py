@@ -39,7 +39,7 @@ from joker.tuning.trial_workers import IN_TURN, TrialFit, TrialResult, TrialWork
 
 MIN_TUNING_ROWS = 10
 TRIAL_EPOCHS = 2  # with features, at most: after one epoch the ranking of candidates differs, after two it is settled
-# With the kernel itself: small λ are ranked rightly only where they are nearly solved.
+# With the kernel itself, at most: small λ and narrow bandwidths are ranked rightly only where they are nearly solved.
 EXACT_TRIAL_EPOCHS, SQUARED_TRIAL_EPOCHS = 4, 40
 TRIAL_TOL = 1e-2
 TRIAL_BLOCK_ROWS = 256  # at most
