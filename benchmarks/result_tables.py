@@ -242,16 +242,17 @@ def multiclass(results: Results) -> Iterator[str]:
             f"{name}, {found['classes']} classes",
             model,
             f"{found['log_loss']:.4f}",
+            "{:+.4f} ± {:.4f}".format(*found["more_than_softmax"]) if "more_than_softmax" in found else "",
             f"{found['accuracy']:.4f}",
             f"{found['calibration_error']:.4f}",
-            f"{found['lam']:g}",
+            f"{found['lam']:.3g}",
             seconds(found["seconds"]),
         ]
         for name, models in results["cells"].items()
         for model, found in models.items()
         if "error" not in found
     ]
-    yield table(("set", "model", "log loss", "accuracy", "calibration error", "λ", "fit"), rows)
+    yield table(("set", "model", "log loss", "more than softmax", "accuracy", "calibration error", "λ", "fit"), rows)
     if "price" in results:
         priced = [[m, seconds(found["seconds"]), f"{found['gap']:.1e}"] for m, found in results["price"].items()]
         yield "An epoch over 10,000 rows of mnist with 2,000 features and λ = 0.1, and the gap after three:"
@@ -380,8 +381,34 @@ def ablations(results: Results) -> Iterator[str]:
             for axis, found in entry["axes"].items()
             for name, curves in found["choices"].items()
         ]
-        yield f"Errors on the test rows after {', '.join(map(str, EPOCHS))} epochs:"
+        scored = "held-out" if "held_out" in plan else "test"
+        yield f"Errors on the {scored} rows after {', '.join(map(str, EPOCHS))} epochs:"
         yield table(("choice", "value", *bases, "total time", "error ratio at equal time"), rows)
+
+
+def search_ablations(results: Results) -> Iterator[str]:
+    """The error of each choice on each set."""
+    for axis, found in results["axes"].items():
+        names = list(dict.fromkeys(name for errors in found["choices"].values() for name in errors))
+        rows = [
+            [choice, *(f"{errors[name]['error']:.4f}" if "error" in errors[name] else "" for name in names), relative]
+            for (choice, errors), relative in zip(found["choices"].items(), found["error_ratio"].values(), strict=True)
+        ]
+        yield table((axis, *names, "error ratio"), rows)
+
+
+def solved(results: Results) -> Iterator[str]:
+    """Errors of five epochs and of the default fit."""
+    rows = [
+        [
+            name.replace("/", ", "),
+            *(f"{found[way]['error']:.4f} ± {found[way]['standard_error']:.4f}" for way in ("five epochs", "default")),
+            *(f"{found[way]['lam']:.2g}" for way in ("five epochs", "default")),
+            *(f"{found[way]['gap']:.0e}" for way in ("five epochs", "default")),
+        ]
+        for name, found in results["problems"].items()
+    ]
+    yield table(("problem", "five epochs", "default", "λ: five epochs", "default", "gap: five epochs", "default"), rows)
 
 
 def _choice(axis: str, name: str, curves: Results, verdict: Results, bases: Sequence[str]) -> list[object]:
@@ -518,6 +545,7 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, distributed, multiclass, tuning,
-        standardize, out_of_core, path, averaging, block_solver, ablations, scaling, figures, demo, tables,
+        standardize, out_of_core, path, averaging, block_solver, ablations, search_ablations, solved, scaling,
+        figures, demo, tables,
     )
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """The comparison with other programs, the ablations and the scaling study: verdicts, and small runs."""
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -281,3 +282,20 @@ def test_pairs_are_written_one_after_the_other(
     assert "accuracy" in capsys.readouterr().out
     text = "\n".join(script("result_tables").TABLES["peers"](written))
     assert "Best kernel method" in text
+
+
+def test_no_ablation_reads_a_test_row(script: Script) -> None:
+    ablations, sets = script("ablations"), script("sets")
+    for base, parts in ablations.cut(ablations.QUICK).items():
+        whole = sets.split(sets.SETS[base], quick=True)
+        n = len(parts.y)
+        np.testing.assert_array_equal(parts.x_test, whole.x[n : n + len(parts.y_test)])
+        assert len(parts.y_test) == min(ablations.QUICK.held_out, len(whole.y) - n) > 0
+
+
+def test_a_constant_that_a_search_ablation_changes_exists(script: Script) -> None:
+    changes = [change for choices in script("search_ablations").AXES.values() for change in choices.values() if change]
+    for module, constant, value in changes:
+        present = getattr(importlib.import_module(module), constant)
+        assert type(present) is type(value) or callable(present)
+        assert present != value
