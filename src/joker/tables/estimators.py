@@ -29,17 +29,20 @@ from joker.losses import Loss
 from joker.planning import Plan
 from joker.runtime import gpus
 from joker.tables.blend import Blend
+from joker.tables.candidates import Learnt
 from joker.tables.columns import DROP
 from joker.tables.encoding import fit_encoding
 from joker.tables.frames import RawTable, as_batches, is_matrix, read_table
 from joker.tables.html_view import TableView
 from joker.tables.importance import MAX_ROWS, column_importances
 from joker.tables.intervals import Residuals, make_residuals
-from joker.tables.learner import Learnt, Problem, decided_kinds, learn
+from joker.tables.learner import learn
+from joker.tables.problem import Problem
 from joker.tables.search import Clock
 from joker.tables.table_card import table_card
 from joker.tables.table_document import save
 from joker.tables.targets import class_codes, present_targets
+from joker.tables.variants import decided_kinds
 
 Array = NDArray[Any]
 AUTO = "auto"
