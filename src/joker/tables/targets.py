@@ -107,7 +107,7 @@ def present_targets(y: Any, rows: int) -> Array:
         warnings.warn(
             f"{np.sum(~present):,} of {len(present):,} rows have no target; they are left out.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return present
 
