@@ -20,7 +20,7 @@ from joker.ops import row_solve
 from joker.ops.block_constants import RELAXATION
 from joker.solvers.block.admm import Admm, shifted_inverse
 from joker.solvers.block.result import BlockResult, Outcome
-from joker.solvers.block.rows import RowProblem, dot64, norm
+from joker.solvers.block.row_problem import RowProblem, dot64, norm
 
 ROUND_STEPS = 24  # iterations between two evaluations of the gradient
 FUSED_ROUNDS = 2  # rounds of a solve that does not wait for the CPU
