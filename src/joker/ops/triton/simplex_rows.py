@@ -145,7 +145,8 @@ def candidate(p, step, own, c, done, new, d, tiny, least, k, b, KP: tl.constexpr
 def line_sums(p, new, g, d, Kd, c, partial, k, b, parts, SHARES: tl.constexpr, KP: tl.constexpr, R: tl.constexpr):
     """Compute, in float64, the sums of which the change of the objective on the line from p to new consists.
 
-    At the share τ of the way the change is τ g·d + τ²/2 d·K d + Σ c x log(x / p), with x = p + τ (new - p). The first ``SHARES`` sums are Σ c x log(x / p) at τ = 1, 1/2, 1/4, ...; the others are g·d, d·K d and d·d.
+    At the share τ of the way the change is τ g·d + τ²/2 d·K d + Σ c x log(x / p), with x = p + τ (new - p). The first
+    ``SHARES`` sums are Σ c x log(x / p) at τ = 1, 1/2, 1/4, ...; the others are g·d, d·K d and d·d.
     """
     offsets, inside, spots, there = _place(k, b, KP, R)
     which = tl.program_id(2)
@@ -181,8 +182,8 @@ def move_along(p, s, Ks, new, d, Kd, share, k, b, KP: tl.constexpr, R: tl.conste
 def simplex_step(s, u, p, pull, room, c, tie, k, b, KP: tl.constexpr, R: tl.constexpr):
     """Do one iteration of ADMM, where p is ρ (K + ρI)⁻¹ (s - u) and ``pull`` is (K + ρI)⁻¹ g.
 
-    With v = s + RELAXATION (p - pull - s) + u and the room w, the new s is w - max(w - v - τ, 0), where τ gives Σ_j (w - s)_j
-    the value c. The new u is v - s, and ``tie`` is s - u.
+    With v = s + RELAXATION (p - pull - s) + u and the room w, the new s is w - max(w - v - τ, 0), where τ gives
+    Σ_j (w - s)_j the value c. The new u is v - s, and ``tie`` is s - u.
     """
     offsets, inside, spots, there = _place(k, b, KP, R)
     was = tl.load(s + offsets, mask=inside, other=0.0)

@@ -8,7 +8,7 @@ g·s + ½ s·K s where w - s is in the simplex of its row. As in :mod:`joker.sol
     s ← w - (the point of the simplices nearest to w - v),      u ← v - s,
 
 and one inverse serves all classes and all values of λ. Shares that are 0 at the minimum are exactly 0 in s. Conjugate
-gradients on the faces of the simplices need 30 times as many products: a face changes with every class of every row.
+gradients on the faces of the simplices need many more products: a face changes with every class of every row.
 """
 
 from __future__ import annotations
