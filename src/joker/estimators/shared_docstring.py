@@ -144,6 +144,17 @@ scale_target : bool
     without scaling.
 """
 
+CLASSIFIER_DOCSTRING = f"""
+class_weight : dict, "balanced" or None
+    A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
+calibrate : bool
+    Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
+    ``predict_proba``.
+{SHARED_DOCSTRING.strip()}
+classes_ : ndarray
+    The classes, sorted.
+"""
+
 Documented = TypeVar("Documented", bound=type)
 
 
@@ -163,4 +174,6 @@ def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Document
     return documented
 
 
-documented = documented_with({"shared": SHARED_DOCSTRING, "scale_target": SCALE_TARGET_DOCSTRING})
+documented = documented_with(
+    {"shared": SHARED_DOCSTRING, "scale_target": SCALE_TARGET_DOCSTRING, "classifier": CLASSIFIER_DOCSTRING}
+)

@@ -30,7 +30,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A blend, and what held-out rows say of it."""
+    """A blend, with its calibration and its errors on held-out rows."""
 
     blend: Blend
     calibration: Calibration | None  # of classes
