@@ -2,13 +2,16 @@
 
 import io
 import math
+from importlib import import_module
 
 import pytest
 import torch
 
 import joker
 from joker import kernels
-from joker.solvers import Reason, Settings
+from joker.errors import BudgetTooSmall
+from joker.runtime import OutOfMemory
+from joker.solvers import Descent, Reason, Settings
 
 
 def data(n: int = 200, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -160,6 +163,33 @@ def test_a_state_of_another_kernel_bandwidth_draw_or_data_is_refused() -> None:
         with pytest.raises(joker.errors.StateMismatch):
             other.descent.load_state_dict(saved)
     joker.prepare(x, y, bandwidth=1.0, n_features=40).descent.load_state_dict(saved)
+
+
+@pytest.mark.parametrize("failing", ["make_targets", "bandwidths.choose", "FeatureState"])
+def test_too_little_gpu_memory_before_the_first_step_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Memory may run out in the targets, in the sample for the bandwidth and in the state."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OutOfMemory("CUDA out of memory")
+
+    *owner, name = failing.split(".")
+    module = import_module("joker.prepare")
+    monkeypatch.setattr(getattr(module, owner[0]) if owner else module, name, full)
+    with pytest.raises(BudgetTooSmall, match=r"the GPU must have room .* device='cpu'") as caught:
+        joker.prepare(*data(), n_features=40)
+    assert isinstance(caught.value.__cause__, OutOfMemory)
+
+
+def test_too_little_gpu_memory_in_a_run_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Descent) -> None:
+        raise OutOfMemory("CUDA out of memory")
+
+    training = joker.prepare(*data(), n_features=40)
+    monkeypatch.setattr(Descent, "best", full)
+    with pytest.raises(BudgetTooSmall, match="the GPU must have room"):
+        training.run()
 
 
 def test_what_is_printed_is_short() -> None:

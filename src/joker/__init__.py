@@ -73,7 +73,7 @@ _OWNERS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when one is first asked for: scikit-learn doubles the time that ``import joker`` takes."""
+    """Import the estimators when one is first asked for: they import scikit-learn, which takes long."""
     if name == "export":
         return import_module("joker.export")
     if name in __all__:

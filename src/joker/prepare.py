@@ -20,7 +20,7 @@ from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import Plan
 from joker.planning.fit import FitMemory, plan_fit
 from joker.planning.fit_spec import FitSpec, RowReading
-from joker.runtime import DEFAULT_BUDGET, parse_bytes, release_memory
+from joker.runtime import DEFAULT_BUDGET, enough_memory, parse_bytes, release_memory
 from joker.solvers import (
     Descent,
     ExactState,
@@ -67,8 +67,9 @@ class Training:
 
     def run(self, callback: Callable[[Record], bool | None] | None = None) -> tuple[Machine, Report]:
         """Descend; return the fitted machine and the report with its duality gap."""
-        report = self.descent.run(callback)
-        return self.machine(self.weights((report.alpha, report.image))), report
+        with enough_memory(self.descent.state.alpha.device):
+            report = self.descent.run(callback)
+            return self.machine(self.weights((report.alpha, report.image))), report
 
     def weights(self, point: Point) -> Tensor:
         """Return the weights of a machine at a point: θ with features, α with the kernel itself."""
@@ -148,43 +149,45 @@ def prepare(
         )
     x = check_rows(x)
     check_tensor(y, "y")
-    targets = make_targets(y.to(x.device), lam, weights, x.dtype)
-    if targets.n != len(x):
-        raise InvalidData(
-            f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong together."
+    with enough_memory(x.device):
+        targets = make_targets(y.to(x.device), lam, weights, x.dtype)
+        if targets.n != len(x):
+            raise InvalidData(
+                f"X and y must have the same number of rows; got {len(x)} and {targets.n}. Check that they belong "
+                "together."
+            )
+        scratch = parse_bytes(memory)
+        chosen, chosen_loss = kernels.get(kernel), losses.get(loss)
+        if bandwidth is None and chosen is not kernel:
+            bandwidth = "median"
+        if bandwidth is not None:
+            chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
+        Blocks(len(x), settings.block_size)  # raises where the size is no number of rows
+        spec = FitSpec(
+            rows=len(x),
+            inputs=x.shape[1],
+            targets=targets.t,
+            device=x.device,
+            dtype=x.dtype,
+            kernel=chosen,
+            settings=resolved(
+                settings,
+                chosen_loss,
+                len(x),
+                n_features,
+                columns=targets.t,
+                one_penalty=len(targets.lam.unique()) == 1,
+                gram_room=scratch,
+                on_gpu=x.device.type == "cuda",
+                itemsize=x.dtype.itemsize,
+            ),
+            mixed=mixed,
+            n_features=n_features,
+            features=features,
+            intercept=intercept,
         )
-    scratch = parse_bytes(memory)
-    chosen, chosen_loss = kernels.get(kernel), losses.get(loss)
-    if bandwidth is None and chosen is not kernel:
-        bandwidth = "median"
-    if bandwidth is not None:
-        chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
-    Blocks(len(x), settings.block_size)  # raises where the size is no number of rows
-    spec = FitSpec(
-        rows=len(x),
-        inputs=x.shape[1],
-        targets=targets.t,
-        device=x.device,
-        dtype=x.dtype,
-        kernel=chosen,
-        settings=resolved(
-            settings,
-            chosen_loss,
-            len(x),
-            n_features,
-            columns=targets.t,
-            one_penalty=len(targets.lam.unique()) == 1,
-            gram_room=scratch,
-            on_gpu=x.device.type == "cuda",
-            itemsize=x.dtype.itemsize,
-        ),
-        mixed=mixed,
-        n_features=n_features,
-        features=features,
-        intercept=intercept,
-    )
-    memory_plan = plan_fit([FitMemory(spec, RowReading.of(x))], None, scratch, scratch)[1]
-    return build(spec, x, Problem(chosen_loss, targets), memory_plan)
+        memory_plan = plan_fit([FitMemory(spec, RowReading.of(x))], None, scratch, scratch)[1]
+        return build(spec, x, Problem(chosen_loss, targets), memory_plan)
 
 
 def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:

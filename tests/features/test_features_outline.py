@@ -15,9 +15,7 @@ CASES += [("matern32", "fourier"), ("laplacian", "fourier"), ("polynomial", "ten
 def sizes(found: FeatureMap) -> list[int]:
     part = found.slice(0, found.n_features // 2)
     asked = [found.n_inputs, found.n_features, found.nbytes, found.apply_bytes(7, 3), part.n_features]
-    return asked + [
-        f(b) for f in (found.work_bytes, found.mixed_bytes, found.fill_bytes, part.work_bytes) for b in (1, 9)
-    ]
+    return asked + [f(b) for f in (found.work_bytes, found.fill_bytes, part.work_bytes) for b in (1, 9)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -9,7 +9,7 @@ from joker import losses
 from joker.ops import row_solve
 from joker.solvers.block.row_admm import RowAdmm
 from joker.solvers.block.row_newton import FusedRowNewton, RowNewton
-from joker.solvers.block.rows import RowProblem
+from joker.solvers.block.row_problem import RowProblem
 
 SHAPES = [(1, 2, 70), (2, 3, 513), (1, 10, 512), (3, 100, 40), (1, 1_000, 30)]
 TYPES = {torch.float32: 1e-3, torch.float64: 1e-6}  # numbers that a kernel takes are float32

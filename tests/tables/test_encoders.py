@@ -12,7 +12,6 @@ from joker.tables.encoders import (
     fit_date,
     fit_levels,
     fit_number,
-    heavy_tailed,
 )
 from joker.tables.encoding import fit_encoding
 from joker.tables.frames import RawColumn, read_table
@@ -41,8 +40,6 @@ def test_numbers_have_mean_0_and_deviation_1(method: str, rng: np.random.Generat
 
 def test_outliers_are_bent(rng: np.random.Generator) -> None:
     values = np.append(rng.normal(size=500), 1e6)
-    assert heavy_tailed(values)
-    assert not heavy_tailed(values[:-1])
     sizes = [np.abs(fit_number(column(values), method).transform(column(values))).max() for method in SCALINGS]
     assert sizes[0] > 20
     assert max(sizes[1:]) < 5

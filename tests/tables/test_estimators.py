@@ -289,7 +289,7 @@ def test_targets_of_the_wrong_kind() -> None:
 
 
 @pytest.mark.parametrize("max_time", [0.0, 1.0])
-def test_a_short_time_limit_gives_a_model_of_use(max_time: float) -> None:
+def test_a_short_time_limit_gives_a_usable_model(max_time: float) -> None:
     """A fit that would end far from its optimum goes on for a while, whatever the speed of the computer."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_500, 60))

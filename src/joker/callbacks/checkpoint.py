@@ -22,9 +22,9 @@ from joker.runtime.atomic_file import replace_file, resolve_target
 
 FORMAT = "joker checkpoint 1"
 EXAMPLE = "fit.checkpoint"  # a file name, for messages
-# The errors that zipfile and torch raise for a file that is damaged or of another kind.
-MAX_COUNT = 2**48  # steps; a fit of a million steps a second would take nine years
+MAX_COUNT = 2**48  # steps: more than any fit has
 WRONG_CONTENT = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)  # tensors of other shapes, too
+# The errors that zipfile and torch raise for a file that is damaged or of another kind.
 READ_ERRORS = (OSError, EOFError, RuntimeError, ValueError, LookupError, TypeError, zipfile.BadZipFile, UnpicklingError)
 
 

@@ -60,13 +60,7 @@ def outputs(model: KernelEstimator, proba: bool) -> tuple[list[str], Callable[[A
             f"--proba needs a model of the loss logistic, which has probabilities; this is a {title(model)}. "
             "Leave --proba out, or fit with --loss logistic or --calibrate."
         )
-    names = ["prediction", *(f"probability={label}" for label in model.classes_.tolist())]
-
-    def classes_and_probabilities(x: Any) -> list[Any]:
-        p = model.predict_proba(x)
-        return [model.classes_[p.argmax(axis=1)], *p.T]
-
-    return names, classes_and_probabilities
+    return table_models.probability_outputs(model)
 
 
 def title(model: KernelEstimator) -> str:

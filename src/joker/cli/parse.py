@@ -23,7 +23,7 @@ class FolderPath(type(Path())):  # type: ignore[misc]
 
 
 def output_path(text: str) -> Path:
-    """Return the path of a file to write; a slash at its end is kept in mind, and refused with the other faults."""
+    """Return the path of a file to write; a FolderPath, which is refused later, if it ends in a slash."""
     return FolderPath(text) if text.endswith(("/", os.sep)) else Path(text)
 
 

@@ -106,10 +106,15 @@ def outputs(model: Any, proba: bool) -> tuple[list[str], Callable[[Any], list[An
         return ["prediction"], lambda table: [model.predict(table)]
     if not hasattr(model, "predict_proba"):
         raise InvalidParameter("--proba needs a model of classes; this one predicts numbers. Leave --proba out.")
+    return probability_outputs(model)
+
+
+def probability_outputs(model: Any) -> tuple[list[str], Callable[[Any], list[Any]]]:
+    """The names of the columns of classes and probabilities, and the function that computes them."""
     names = ["prediction", *(f"probability={label}" for label in model.classes_.tolist())]
 
-    def classes_and_probabilities(table: Any) -> list[Any]:
-        p = model.predict_proba(table)
+    def classes_and_probabilities(x: Any) -> list[Any]:
+        p = model.predict_proba(x)
         return [model.classes_[p.argmax(axis=1)], *p.T]
 
     return names, classes_and_probabilities
@@ -169,15 +174,11 @@ def best_trials(leaderboard: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _lines(rows: list[dict[str, Any]]) -> str | None:
     """Rows as aligned lines under their names."""
+    from joker.tables.html_view import shown  # imports scikit-learn, which is slow and which --help does not need
+
     if not rows:
         return None
-    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
     return "\n  " + "\n  ".join(lines)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

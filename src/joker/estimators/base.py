@@ -1,4 +1,4 @@
-"""The base class of all estimators: their parameters, the fit of arrays and the predictions."""
+"""The base class of all estimators: their parameters, the fit of arrays and its plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, ClassVar, Self
@@ -14,24 +14,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from joker import errors, kernels
 from joker.callbacks import Callback, Result, Run, descend
 from joker.data import Rows, Scaling, Store, make_targets
-from joker.data.array_rows import (
-    INPUT_DTYPES,
-    as_array,
-    copied_bytes,
-    device_of,
-    input_statistics,
-    rows_of,
-)
+from joker.data.array_rows import copied_bytes, device_of, input_statistics, rows_of
 from joker.errors import InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.check_settings import check_settings
+from joker.estimators.fitted_model import FittedModel
 from joker.estimators.html_repr import NotebookView
 from joker.estimators.input_bandwidths import bandwidth_of_inputs, scaling_by
 from joker.estimators.lambda_path import Path
@@ -40,25 +32,20 @@ from joker.estimators.model_document import save
 from joker.estimators.scoring import HeldOutScorer, Predicted, Scorer, scorer_of
 from joker.estimators.sklearn_callbacks import CallbackSupportMixin, SklearnCallbackRelay, with_callbacks
 from joker.estimators.sklearn_words import check_parameters
-from joker.estimators.store_inputs import check_stored, columns_by_name, is_stored
 from joker.estimators.training_set import LabelledRows, Sample, check_pair
 from joker.estimators.warm_start import ProblemHashes, WarmStart, seed_of
-from joker.estimators.wrong_values import naming_columns
 from joker.kernels import Kernel
 from joker.losses import Loss
-from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import FitSpec, Plan
-from joker.planning.estimator_plan import plan_estimator_fit, plan_estimator_predict
+from joker.planning.estimator_plan import plan_estimator_fit
 from joker.prepare import Training, build
 from joker.runtime import chunks, enough_memory, release_memory
 from joker.solvers import Problem
-from joker.solvers.report import conclusion, ended_far
-
-UNIT_MARGIN = 1e6  # predictions that are so many deviations away from the mean of y must be representable
+from joker.solvers.report import ended_far
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
+class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
     """The parameters and the fit that regressors and classifiers share."""
 
     lam: float | Sequence[float] = 1.0
@@ -101,23 +88,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         check_parameters(type(self).__name__, params, self.get_params(deep=False))
         super().set_params(**params)
         return self
-
-    @property
-    def dual_coef_(self) -> NDArray[Any]:
-        """α, one weight for each training row."""
-        check_is_fitted(self)
-        if not isinstance(self._machine, ExactMachine):
-            raise AttributeError("dual_coef_ exists with the kernel itself (n_features=None) only; see coef_.")
-        return self._shaped(self._in_units_of_y(self._machine.alpha))
-
-    @property
-    def coef_(self) -> NDArray[Any]:
-        """θ, one weight for each feature."""
-        check_is_fitted(self)
-        if not isinstance(self._machine, FeatureMachine):
-            raise AttributeError("coef_ exists with features (n_features an int) only; see dual_coef_.")
-        theta = self._machine.theta[:-1] if self._constant else self._machine.theta
-        return self._shaped(self._in_units_of_y(theta)).T
 
     def save(self, path: str | os.PathLike[str], *, store_features: bool = False) -> None:
         """Write the fitted estimator to one file, which `joker.load` reads.
@@ -220,10 +190,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Return the loss of all columns: those of one λ, ``repeats`` times."""
         return self._loss()
 
-    def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
-        """Return (n, t) columns in the shape that a user expects."""
-        return columns
-
     def _centre(self, sample: Sample) -> NDArray[np.float64]:  # (t,)
         """Return what is subtracted from the targets before the fit and added to the predictions after it."""
         return np.zeros(sample.y.shape[1])
@@ -231,20 +197,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _unit(self, sample: Sample) -> NDArray[np.float64]:  # (t,)
         """Return what centred targets are divided by before the fit and predictions are multiplied by after it."""
         return np.ones(sample.y.shape[1])
-
-    def _in_units_of_y(self, weights: Tensor) -> NDArray[Any]:  # (k, t)
-        """Return α or θ for the targets as the user passed them."""
-        scaled: NDArray[Any] = weights.cpu().numpy().astype(self._result_dtype) * self._target_scale
-        return scaled.astype(self._result_dtype)
-
-    @property
-    def _result_dtype(self) -> np.dtype[Any]:
-        """The type of predictions: that of the machine, or float64 where it cannot represent the unit of y."""
-        dtype = np.dtype(str(self._machine.dtype).removeprefix("torch."))
-        limits = np.finfo(dtype)
-        largest = np.abs(self._offset).max() + UNIT_MARGIN * self._target_scale.max()
-        fits = largest < limits.max and self._target_scale.min() > UNIT_MARGIN * limits.tiny
-        return dtype if fits else np.dtype(np.float64)
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
         """Return checked rows, targets and weights as a fitted estimator encodes and weights them."""
@@ -258,15 +210,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         """Store the column names of a row store: predictions check them."""
         if isinstance(X, Store):
             self.schema_ = X.schema
-
-    def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-        """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
-        if is_stored(X):
-            return check_stored(self, X, y, **checks)
-        if not checks.get("reset", True):
-            X = columns_by_name(self, X)
-        with naming_columns(X):
-            return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
 
     def _solve(
         self,
@@ -387,12 +330,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         problem = Problem(self._loss_of_columns(spec.n_lams, spec.device), targets)
         return build(replace(spec, kernel=kernel.with_bandwidth(sigma)), x, problem, self.plan_)
 
-    @property
-    def _scaling(self) -> Scaling | None:
-        """What inputs are shifted and divided by; None where they are used as they are."""
-        mean, deviation, bandwidth = (getattr(self, name, None) for name in ("mean_", "scale_", "bandwidth_"))
-        return scaling_by(mean, deviation, bandwidth)
-
     def _measure(self, sample: Sample) -> None:
         """Compute the statistics of the training rows in one pass, and check the bandwidth of each input."""
         bandwidths = bandwidth_of_inputs(self.bandwidth, kernels.get(self.kernel), sample.x.shape[1])
@@ -422,20 +359,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.record.epoch))
         return self._take(result.machine, lams, i, t)
 
-    @property
-    def conclusion_(self) -> str:
-        """What the gap and the last epoch say about the fit, in words."""
-        check_is_fitted(self)
-        return conclusion(self.gap_, self.tol, self._last_fall, self.stop_reason_)
-
-    @property
-    def _last_fall(self) -> float | None:
-        """The share by which the objective fell in the last epoch; None after one epoch."""
-        if len(self.history_) < 2:
-            return None
-        before, after = (entry["primal"] for entry in self.history_[-2:])
-        return (before - after) / before if before > 0 else None
-
     def _warn_if_far(self) -> None:
         """Warn if the fit has ended far from the optimum, unless it has no tolerance or is to end early."""
         if (
@@ -444,14 +367,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
             and ended_far(self.gap_, self.tol, self._last_fall, self.stop_reason_)
         ):
             warnings.warn(errors.ConvergenceWarning(f"{type(self).__name__}: {self.conclusion_}"), stacklevel=4)
-
-    def _take(self, machine: Machine, lams: list[float], i: int, t: int) -> Self:
-        """Predict with the t columns of the i-th λ of a machine."""
-        self._machine = machine.columns(i * t, (i + 1) * t)
-        self.lam_ = lams[i]
-        constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
-        self.intercept_ = self._shaped((constant * self._target_scale + self._offset)[None])[0]
-        return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return what a fit to X and y would hold in memory, without fitting; ``print`` shows it as a table.
@@ -474,35 +389,3 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, BaseEstimator):
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:  # (1, t)
         """Return a row of targets as y would be encoded, or one column, and the bytes of a class label."""
         raise NotImplementedError
-
-    def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
-        return machine.predict(self._rows(x, machine), resolve.memory(self.memory, machine.constant.device))
-
-    def _rows(self, x: Any, machine: Machine, host: bool = False) -> Rows:
-        """Return checked rows as the machine reads them."""
-        return rows_of(x, machine.dtype, machine.constant.device, copy=False, scaling=self._scaling, host=host)
-
-    def _decide(self, X: Any) -> NDArray[Any]:  # (n, t)
-        """Return the prediction function of each column, of rows as a user passes them."""
-        return self._results(X, lambda f: f)
-
-    def _results(self, X: Any, decode: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-        """Return ``decode`` of the prediction function, (n, t), of rows as a user passes them, tile by tile."""
-        check_is_fitted(self)
-        if self._predicted is not None and self._predicted.rows is X:
-            return decode(self._predicted.values.copy())
-        x = self._check_rows(X, reset=False)
-        machine = self._machine
-        one = decode(np.zeros((1, len(machine.constant)), dtype=self._result_dtype))
-        budget, scratch = resolve.budget(self.memory), resolve.memory(self.memory, machine.constant.device)
-        plan = plan_estimator_predict(
-            machine, x, one, copied=copied_bytes(X, x), scaling=self._scaling, budget=budget, scratch=scratch
-        )
-        result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
-        with enough_memory(machine.constant.device):
-            for tile, part in machine.stream(self._rows(x, machine, plan.host), plan.scratch):
-                f = part.cpu().numpy().astype(self._result_dtype, copy=False)
-                f *= self._target_scale
-                f += self._offset
-                result[tile] = decode(f)
-        return result

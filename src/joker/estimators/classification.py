@@ -307,14 +307,7 @@ class KernelClassifier(BaseClassifier):
         ``"squared_hinge"``, ``"hinge"``, ``"logistic"``, ``"softmax"``, ``"crammer_singer"``, or a loss of
         :mod:`joker.losses` or of your own. With two classes the softmax is the logistic loss, and ``"crammer_singer"``
         is the hinge. The number of classes is always that of y.
-    class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
-    calibrate : bool
-        Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
-        ``predict_proba``.
-    %(shared)s
-    classes_ : ndarray
-        The classes, sorted.
+    %(classifier)s
 
     Notes
     -----
@@ -353,14 +346,7 @@ class KernelSVC(BaseClassifier):
         The loss of two classes, and of one class against the rest.
     multi_class : {"ovr", "crammer_singer"}
         What more than two classes are: one problem for each class against the rest, or one problem for all.
-    class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
-    calibrate : bool
-        Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
-        ``predict_proba``.
-    %(shared)s
-    classes_ : ndarray
-        The classes, sorted.
+    %(classifier)s
 
     Notes
     -----
@@ -405,14 +391,7 @@ class KernelLogistic(BaseClassifier):
     multi_class : {"auto", "softmax", "ovr"}
         What more than two classes are: ``"softmax"`` is one problem for all classes, ``"ovr"`` one for each class
         against the rest. ``"auto"`` is the softmax.
-    class_weight : dict, "balanced" or None
-        A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
-    calibrate : bool
-        Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
-        ``predict_proba``.
-    %(shared)s
-    classes_ : ndarray
-        The classes, sorted.
+    %(classifier)s
 
     Notes
     -----

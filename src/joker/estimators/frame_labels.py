@@ -1,4 +1,4 @@
-"""Labels in columns of data frames, which are numbered a few rows at a time: as an array they would take far more."""
+"""Labels in columns of data frames, numbered a few rows at a time: an array of all labels would take more memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK_WIDTH = 64  # entries that a label counts as: a Python string of a few cha
 
 
 def labels_of_column(y: Any) -> Labels | None:
-    """Return the labels of a pandas column of categories or text; None for anything else, which needs no care."""
+    """Return the labels of a pandas column of categories or text; None for anything else, whose array is small."""
     if not (hasattr(y, "iloc") and hasattr(y, "dtype") and np.ndim(y) == 1 and len(y)):
         return None
     if hasattr(y, "cat"):

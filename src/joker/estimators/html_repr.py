@@ -16,18 +16,21 @@ from joker.models import ExactMachine
 
 
 class NotebookView:
-    """Adds :func:`summary` to the HTML of a scikit-learn estimator; must precede ``BaseEstimator`` in the bases."""
+    """Adds a summary to the HTML of a scikit-learn estimator; must precede ``BaseEstimator`` in the bases."""
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
         diagram = super()._repr_html_  # type: ignore[misc]  # AttributeError if scikit-learn shows text
-        return lambda: diagram() + summary(self)
+        return lambda: diagram() + self._summary_html()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
-            bundle["text/html"] += summary(self)
+            bundle["text/html"] += self._summary_html()
         return bundle
+
+    def _summary_html(self) -> str:
+        return summary(self)
 
 
 def summary(model: Any) -> str:

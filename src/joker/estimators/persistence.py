@@ -66,47 +66,7 @@ def load(
     kernel: Kernel | None = None,
     loss: Loss | None = None,
 ) -> Any:
-    """Read an estimator that its method ``save`` wrote.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The file.
-    device : str or torch.device, optional
-        Where the estimator computes. The default is the device it was saved on if this machine has it, else the CPU.
-    kernel, loss : Kernel, Loss
-        The kernel or loss that the estimator was created with, if it is a class of your own: a file holds no code. An
-        error says which is needed.
-
-    Returns
-    -------
-    estimator
-        The estimator as it was saved, with these exceptions: ``callbacks`` is None, a function for ``early_stopping``
-        becomes True, a ``random_state`` that is not a number becomes None, and the state of a warm start is lost. On
-        the same machine the predictions are the same, bit for bit.
-
-    Raises
-    ------
-    MissingFile
-        If there is no such file.
-    InvalidFile
-        If the file is damaged, or was written by another program or by a newer joker.
-    InvalidParameter
-        If this machine does not have the device, or ``kernel`` or ``loss`` is not the one that the file needs.
-
-    Examples
-    --------
-    >>> import numpy as np, joker
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> X = np.linspace(0, 6, 100)[:, None]
-    >>> model = joker.KernelRidge(lam=0.01, bandwidth=1.0).fit(X, np.sin(X[:, 0]))
-    >>> with TemporaryDirectory() as folder:
-    ...     model.save(Path(folder) / "sine.joker")
-    ...     again = joker.load(Path(folder) / "sine.joker")
-    >>> bool(np.all(again.predict(X) == model.predict(X)))
-    True
-    """
+    """Read an estimator of this package, but no table model: see `joker.load`, which describes the parameters."""
     place = None if device is None else parse_device(device)
     document, tensors = container.read(path)
     with errors_name_the_file(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from inspect import cleandoc
 from typing import TypeVar
@@ -143,14 +144,36 @@ scale_target : bool
     without scaling.
 """
 
+CLASSIFIER_DOCSTRING = f"""
+class_weight : dict, "balanced" or None
+    A factor for the weights of each class; ``"balanced"`` gives all classes the same total weight.
+calibrate : bool
+    Whether to hold out rows, or to use ``eval_set``, to choose probabilities from the decision function; see
+    ``predict_proba``.
+{SHARED_DOCSTRING.strip()}
+classes_ : ndarray
+    The classes, sorted.
+"""
+
 Documented = TypeVar("Documented", bound=type)
 
 
-def documented(cls: Documented) -> Documented:
-    """Insert the shared texts into the docstring of a class, and the default of each parameter."""
-    text = cleandoc(cls.__doc__ or "").replace("%(shared)s", SHARED_DOCSTRING.strip())
-    text = text.replace("%(scale_target)s", SCALE_TARGET_DOCSTRING.strip())
-    for field in fields(cls):
-        text = re.sub(rf"^{field.name} : .*", rf"\g<0>, default={field.default!r}", text, count=1, flags=re.MULTILINE)
-    cls.__doc__ = text
-    return cls
+def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Documented]:
+    """Return a class decorator that inserts ``texts["name"]`` for ``%(name)s``, and the default of each parameter."""
+
+    def documented(cls: Documented) -> Documented:
+        text = cleandoc(cls.__doc__ or "")
+        for name, shared in texts.items():
+            text = text.replace(f"%({name})s", shared.strip())
+        for field in fields(cls):
+            default = rf"\g<0>, default={field.default!r}"
+            text = re.sub(rf"^{field.name} : .*", default, text, count=1, flags=re.MULTILINE)
+        cls.__doc__ = text
+        return cls
+
+    return documented
+
+
+documented = documented_with(
+    {"shared": SHARED_DOCSTRING, "scale_target": SCALE_TARGET_DOCSTRING, "classifier": CLASSIFIER_DOCSTRING}
+)

@@ -77,7 +77,7 @@ def to_onnx(model: Any, path: AnyPath, *, dtype: str = "auto") -> None:
 def _exported(model: Any, dtype: str) -> Any:
     from joker.estimators.base import KernelEstimator
     from joker.export.graph import Graph
-    from joker.tables.estimators import TableEstimator
+    from joker.tables.base import TableEstimator
 
     graph = Graph()
     outer = np.float64 if dtype == "float64" else np.float32

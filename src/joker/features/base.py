@@ -146,20 +146,13 @@ class FeatureMap(ABC):
     def mixed(self, x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:  # (b, d) -> (b, m), and padded
         """Return ψ of each row, in ``out`` if that is given, and the same in bfloat16, padded with zeros.
 
-        Rows and columns of zeros make both sides multiples of 16: products of matrices of other sizes are several
-        times slower on tensor cores.
+        Rows and columns of zeros make both sides multiples of 16: tensor cores multiply matrices of other sizes slowly.
         """
         shape = (round_up(side, TENSOR_CORE_MULTIPLE) for side in (len(x), self.n_features))
         low = x.new_empty(*shape, dtype=torch.bfloat16)
         low[len(x) :] = 0
         low[:, self.n_features :] = 0
         return self.fill(x, out, low[: len(x), : self.n_features]), low
-
-    def mixed_bytes(self, b: int) -> int:
-        """Return the bytes that `mixed` on b rows holds at its peak, including its results."""
-        return self.work_bytes(b) + 2 * round_up(b, TENSOR_CORE_MULTIPLE) * round_up(
-            self.n_features, TENSOR_CORE_MULTIPLE
-        )
 
     def apply(self, x: Tensor, theta: Tensor) -> Tensor:  # (b, d), (m, t) -> (b, t)
         """Return ψ(x) θ."""

@@ -11,10 +11,8 @@ from torch import Tensor
 from joker.features.base import Blank, FilledMap, ScaleMixture, draw_phase, draw_radii
 from joker.ops.structured import project, structured_cosines, structured_fused
 
-ROUNDS = 3  # products HD; with fewer of them the directions are measurably not uniform
-# Length p of a transform. The mean of ψ(x)·ψ(z) differs from the kernel by up to 0.3 for p = 4, by up to 0.02 for
-# p = 16, and not measurably for p = 64.
-SHORTEST_TRANSFORM = 64
+ROUNDS = 3  # products HD; with fewer of them the directions are not uniform
+SHORTEST_TRANSFORM = 64  # its length p: with a shorter one the mean of ψ(x)·ψ(z) differs from the kernel
 
 
 @dataclass(frozen=True, eq=False)

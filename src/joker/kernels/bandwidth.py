@@ -19,7 +19,7 @@ MAX_SAMPLED_ROWS = 10_000  # as in the paper's published code
 MAX_SAMPLED_ENTRIES, MIN_SAMPLED_ROWS = 2**24, 1_000
 GROUP_ENTRIES = 2**19  # entries that are read at a time, so that rows with many inputs need little memory
 MIN_GROUP_ROWS = 16  # for any number of inputs: smaller groups would have too few pairs
-MAX_PAIRS = 2**19  # counting (i, j) and (j, i); changes the median over 10,000 rows by about 0.1%
+MAX_PAIRS = 2**19  # counting (i, j) and (j, i): enough for the median, which more pairs hardly change
 
 
 def choose(rule: str | float, kernel: Kernel, x: RowsLike, seed: int) -> float:  # x (n, d)

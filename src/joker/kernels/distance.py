@@ -14,8 +14,8 @@ SMALLEST_POWER = 0.7
 def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
     """Return exp(−s), in place.
 
-    Results are never subnormal numbers, with which a CPU computes about twenty times slower. They would occur
-    if the distances between rows are large multiples of the bandwidth.
+    Results are never subnormal numbers, with which a CPU computes slowly. They would occur if the distances between
+    rows are large multiples of the bandwidth.
     """
     return s.neg_().clamp_(min=SMALLEST_POWER * math.log(torch.finfo(s.dtype).tiny)).exp_()
 
@@ -64,5 +64,5 @@ def squared_distance(
 
 
 def _squared_norm(x: Tensor) -> Tensor:  # (b, d) -> (b,)
-    length: Tensor = torch.linalg.vector_norm(x, dim=1)  # einsum takes ten times as long
+    length: Tensor = torch.linalg.vector_norm(x, dim=1)  # faster than einsum
     return length.square_()

@@ -12,7 +12,7 @@ from joker.ops.rows import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes
 from joker.runtime.threads import share, thread_count
 
-LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit the cache and take up to twice the time
+LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit the cache
 
 
 def matvec(

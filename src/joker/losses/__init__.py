@@ -11,6 +11,7 @@ from joker.errors import InvalidParameter, UnknownName
 from joker.losses.base import MARGIN, RESIDUAL, ClassificationLoss, Loss, RegressionLoss
 from joker.losses.classification import Hinge, Logistic, SquaredHinge
 from joker.losses.combine import InfimalConvolution, Scaled
+from joker.losses.multiclass import CrammerSinger, RowLoss, ScaledRows, Softmax, scaled
 from joker.losses.regression import (
     Absolute,
     EpsilonInsensitive,
@@ -21,7 +22,6 @@ from joker.losses.regression import (
     SquaredEpsilonInsensitive,
     Tube,
 )
-from joker.losses.rows import CrammerSinger, RowLoss, ScaledRows, Softmax, scaled
 
 NAMES: dict[str, type[Loss]] = {
     "squared": Squared,

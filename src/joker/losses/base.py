@@ -120,7 +120,7 @@ class Loss(ABC):
     sigmoid: ClassVar[bool] = False
     """Whether the best prediction is the log odds, so that its sigmoid is the probability of the class 1."""
     group: ClassVar[int] = 1
-    """Consecutive columns that the loss couples in each row; see :mod:`joker.losses.rows`."""
+    """Consecutive columns that the loss couples in each row; see :mod:`joker.losses.multiclass`."""
 
     @property
     def lower(self) -> Bound:

@@ -22,5 +22,5 @@ def take(
     values: Tensor,  # (n, t)
     rows: Tensor,  # (b,)
 ) -> Tensor:  # (b, t)
-    """Return some rows; on a GPU indexing takes a quarter less time than ``index_select`` for several columns."""
+    """Return some rows, in the faster way: by indexing for several columns on a GPU, else by ``index_select``."""
     return values[rows] if values.is_cuda and values.shape[1] > 1 else values.index_select(0, rows)

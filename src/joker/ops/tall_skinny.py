@@ -12,7 +12,7 @@ from joker.runtime import multiprocessors, on_device
 
 ROWS, STEP = 64, 64  # rows and columns of a tile of Ψ in Ψ v
 WIDTH, DEPTH = 128, 16  # rows and columns of a tile of Ψᵀ in Ψᵀ v
-NARROWEST, WIDEST = 16, 64  # columns of v: tensor cores take at least 16, and more than 64 were not measured
+NARROWEST, WIDEST = 16, 64  # columns of v: tensor cores take at least 16, and more than 64 are left to cuBLAS
 TOGETHER = 2  # programs on a multiprocessor
 ADDED = 32  # sums that a program computes when partial sums are added
 
@@ -21,7 +21,7 @@ def times(
     psi: Tensor,  # (b, m)
     v: Tensor,  # (m, t)
 ) -> Tensor:  # (b, t)
-    """Return Ψ v; as (vᵀ Ψᵀ)ᵀ cuBLAS takes a third of the time for two columns, and the same for others."""
+    """Return Ψ v, as (vᵀ Ψᵀ)ᵀ: cuBLAS computes that faster for two columns, and equally fast for others."""
     if _fused(psi, v):
         return launch_times(psi, v)
     return (v.T @ psi.T).T.contiguous() if psi.is_cuda and v.shape[1] > 1 else psi @ v

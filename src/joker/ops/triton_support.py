@@ -57,7 +57,7 @@ def has_triton(device: torch.device) -> bool:
 
 @contextmanager
 def starting(device: torch.device) -> Iterator[None]:
-    """Load Triton in a second thread, which takes most of a second the first time, while the body runs."""
+    """Load Triton in a second thread while the body runs, because the first time takes long."""
     if device.type != "cuda" or torch.version.hip is not None or capability(device) < OLDEST:
         yield
         return

@@ -20,7 +20,7 @@ LAYOUT, STEP, EVALUATION, END = (
 AFTER_LAYOUT = (STEP, EVALUATION, END)
 TIMES = (LAYOUT, STEP, EVALUATION, END)
 
-MIN_TILE_ROWS, ENOUGH_TILE_ROWS = 16, 256  # with fewer rows in a tile, a pass over the data takes several times as long
+MIN_TILE_ROWS, ENOUGH_TILE_ROWS = 16, 256  # with fewer rows in a tile, a pass over the data takes long
 MAX_SMALL_TILE = 4 * 10**6  # bytes of the smallest planned tile, where it has more than MIN_TILE_ROWS rows
 MIN_GAPS, MAX_GAPS = 8 * 10**6, 32 * 10**6  # bytes, measured with the GNU C library
 SMALL_ITEMS = 2**18  # bytes for everything that is too small to be listed

@@ -24,7 +24,7 @@ except ImportError:  # Windows
 OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError
 DEFAULT_BUDGET = 256 * 2**20  # bytes of temporary memory if the user names no budget
 CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MiB in float64
-CPU_TILE = 2**23  # bytes of features: larger tiles leave the cache of the CPU and take up to twice the time
+CPU_TILE = 2**23  # bytes of features: larger tiles do not fit the cache of the CPU
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):

@@ -1,9 +1,8 @@
 """Threads of the CPU, by the size of the work.
 
-torch shares every operation among its threads, and threads that wait for each other spin. With small operations that
-gains little on a quiet computer. On a busy one, where a thread may wait for a processor for milliseconds, it costs many
-times what the work does. So here one operation runs on one thread, and threads share out whole tiles: a thread that
-waits holds up its own tile only.
+torch divides every operation among its threads, which wait for each other. With small operations that gains little on
+an idle computer, and on a busy one the threads wait longer than they work. So here one operation runs on one thread,
+and each thread computes whole tiles: a thread that waits delays its own tile only.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def one_thread(wanted: bool = True) -> Iterator[None]:
 
 
 def share(work: Callable[[Part], object], parts: Iterable[Part], most: int | None = None) -> None:
-    """Call ``work`` for each part. The parts are shared out among the threads of torch, at most ``most`` of them."""
+    """Call ``work`` for each part. The threads of torch, at most ``most`` of them, divide the parts."""
     count = min(thread_count(), most or thread_count())
     with one_thread():
         if count <= 1:

@@ -126,8 +126,8 @@ class KeptKernelRows:
     def _add_kept(self, v: Tensor, rows: Tensor, out: Tensor) -> None:  # (n, t), (k,), (n, t)
         """Add the products with kept rows, in the order of the rows, so that the sums do not depend on their slots.
 
-        One sum of n products in float32 would be less precise than sums of parts. The transposed product of a few
-        columns takes a third of the time on a CPU.
+        One sum of n products in float32 would be less precise than sums of parts. With few columns the transposed
+        product is faster on a CPU.
         """
         slots, in_order = self.slot[rows], self._in_order(rows)
         step = TILE if in_order else GATHERED

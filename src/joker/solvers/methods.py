@@ -18,8 +18,8 @@ from joker.solvers.random_blocks import RandomBlocks
 from joker.solvers.settings import AUTO, CONJUGATE_GRADIENTS, GREEDY, RANDOM, Settings
 from joker.solvers.state import State
 
-# On a GPU a random block costs so little that greedy blocks, which are chosen for all columns together, lose with many
-# columns: measured with 26 and with 10 classes.
+# On a GPU a random block costs so little that greedy blocks, which are chosen for all columns together, are slower with
+# many columns.
 MOST_GREEDY_COLUMNS = 16
 GRAM_WORK, GPU_GRAM_WORK = 2 * 10**12, 10**15  # entries of features times their number, up to which a Gram matrix pays
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from joker.tables.encoding import Encoding
-from joker.tables.frames import RawTable
 from joker.tables.targets import NumberTarget
 
 Array = NDArray[Any]
@@ -48,17 +47,10 @@ class Blend:
         total: Any = 0.0
         for member in self.members:
             if member.encoding not in encoded:
-                encoded[member.encoding] = encode(self.encodings[member.encoding], table)
+                encoding = self.encodings[member.encoding]
+                encoded[member.encoding] = table if encoding is None else encoding.transform(table)
             total = total + member.weight * member.values(encoded[member.encoding], self.classes)
         return np.asarray(total)
-
-
-def encode(encoding: Encoding | None, table: Any) -> Any:
-    """Return the inputs of a table."""
-    if encoding is None:
-        return table
-    assert isinstance(table, RawTable)
-    return encoding.transform(table)
 
 
 def decision_values(model: Any, x: Any, classes: int) -> Array:  # (n, classes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,33 +25,8 @@ QUANTILE_RANGE = 1e-3  # the smallest share of rows below a value, in quantile s
 HALF_OF_THE_DISTANCE = 2.0**-0.5  # a factor of inputs
 MAX_LEVEL_FACTOR = 2.0**0.5  # of a one-hot column: two levels of equal frequency then differ like two z-scores
 DEVIATION_OF_QUARTILES = 1.349  # interquartile range of a normal variable with deviation 1
-PARTS_OF_DATE = ("trend", "year", "month", "weekday", "hour")
 PERIODS = {"year": 365.2425, "month": 365.2425 / 12, "weekday": 7.0, "hour": 1.0}  # days
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
-
-
-class Encoder(Protocol):
-    """From a column to inputs."""
-
-    @property
-    def encoding(self) -> str:
-        """The name of the encoding, for a reader."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the inputs."""
-
-    def transform(self, column: RawColumn) -> Array:  # (n, k)
-        """Return the inputs of some rows."""
-
-
-def heavy_tailed(values: Array) -> bool:
-    """Whether some values of a column are so far out that z-scores crowd the others together."""
-    present = values[~np.isnan(values)]
-    if len(present) < 2:
-        return False
-    deviation = present.std()
-    return bool(deviation > 0 and np.abs(present - present.mean()).max() > 6 * deviation)
 
 
 @dataclass(frozen=True, eq=False)

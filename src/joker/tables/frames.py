@@ -133,11 +133,7 @@ def _from_frame(X: Any) -> RawTable:
             f"a table must be a frame of pandas, polars or pyarrow, an array, or a list of dicts; got "
             f"{type(X).__name__}. Convert it first."
         ) from error
-    return _checked([_from_series(str(name), frame[:, j]) for j, name in enumerate(_names(frame))], named=True)
-
-
-def _names(frame: Any) -> list[Any]:
-    return list(frame.columns)
+    return _checked([_from_series(str(name), frame[:, j]) for j, name in enumerate(frame.columns)], named=True)
 
 
 def _from_series(name: str, series: Any) -> RawColumn:

@@ -25,9 +25,7 @@ MIN_ROWS = 200
 MIN_GROUPS = 20  # a kernel separates fewer values as numbers
 MIN_GROUP_ROWS = 2.5  # on average
 MIN_GAIN = 0.01  # share of the squared error that a group, or its neighbours, must save
-# The share of the leave-one-out error that codes must save. On about 60 tables the numbers of persons, firms and days
-# saved 9% to 83%; schools and most quantities saved less than 6%.
-MIN_CODE_GAIN = 0.06
+MIN_CODE_GAIN = 0.06  # share of the leave-one-out error that codes must save: codes of quantities save a little, too
 MAX_JUDGED = 3  # columns that are judged with all other columns, the most promising first
 SCREENED_ROWS = 20_000  # of the first judgement
 JUDGED_ROWS = 800  # of the second, whose cost is cubic in these

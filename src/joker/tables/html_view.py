@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
+
+from joker.estimators.html_repr import NotebookView
 
 MAX_SHOWN = 60  # columns
 
 
-class TableView:
-    """Adds tables of members and columns to the HTML of a scikit-learn estimator; must precede ``BaseEstimator``."""
+class TableView(NotebookView):
+    """Adds tables of members and columns to the HTML of a scikit-learn estimator."""
 
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        diagram = super()._repr_html_  # type: ignore[misc]  # AttributeError if scikit-learn shows text
-        return lambda: diagram() + summary(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-        if "text/html" in bundle:
-            bundle["text/html"] += summary(self)
-        return bundle
+    def _summary_html(self) -> str:
+        return summary(self)
 
 
 def summary(model: Any) -> str:

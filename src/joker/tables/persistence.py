@@ -29,9 +29,7 @@ def load(
     kernel: Kernel | None = None,
     loss: Loss | None = None,
 ) -> Any:
-    """Read a model that its method ``save`` wrote: see `joker.estimators.load`, which describes the parameters.
-
-    Also reads `JokerClassifier` and `JokerRegressor`, with the encoding of their tables.
+    """Read a model that its method ``save`` wrote: any estimator of joker.
 
     Parameters
     ----------
@@ -40,12 +38,24 @@ def load(
     device : str or torch.device, optional
         Where the model computes. The default is the device it was saved on if this machine has it, else the CPU.
     kernel, loss : Kernel, Loss, optional
-        The kernel or loss that the model was created with, if it is a class of your own: a file holds no code.
+        The kernel or loss that the model was created with, if it is a class of your own: a file holds no code. An
+        error says which is needed.
 
     Returns
     -------
     estimator
-        The model as it was saved. On the same machine its predictions are the same, bit for bit.
+        The model as it was saved, with these exceptions: ``callbacks`` is None, a function for ``early_stopping``
+        becomes True, a ``random_state`` that is not a number becomes None, and the state of a warm start is lost. On
+        the same machine the predictions are the same, bit for bit.
+
+    Raises
+    ------
+    MissingFile
+        If there is no such file.
+    InvalidFile
+        If the file is damaged, or was written by another program or by a newer joker.
+    InvalidParameter
+        If this machine does not have the device, or ``kernel`` or ``loss`` is not the one that the file needs.
 
     Examples
     --------

@@ -23,8 +23,8 @@ from joker.tuning.trial_runner import MIN_TUNING_ROWS
 Array = NDArray[Any]
 SEARCH_SHARE = 0.35  # of the time of an encoding: for its trials
 FIT_SHARE = 0.35  # of the time of an encoding: for the fit after its trials
-FAR = 0.1  # relative gap above which a last iterate is of little use
-MOST_TIMES = 5.0  # times its limit that a fit may take until its model is of use
+FAR = 0.1  # relative gap above which a last iterate is not usable
+MOST_TIMES = 5.0  # times its limit that a fit may take until its model is usable
 
 
 @dataclass
@@ -51,9 +51,9 @@ class Clock:
 
 
 class EnoughTime(Callback):
-    """Ends a fit after a time, but not while its model is of little use.
+    """Ends a fit after a time, but not before its model is usable.
 
-    With random blocks a model is of use after one epoch. Other methods return their last iterate, which must be near
+    With random blocks a model is usable after one epoch. Other methods return their last iterate, which must be near
     the optimum. A fit never takes more than `MOST_TIMES` as long as it should.
     """
 

@@ -41,12 +41,9 @@ class NumberTarget:
         spread = np.zeros(1) if residuals is None else residuals
         total = np.zeros(len(f))
         for residual in spread:
-            total += self._limited(_unformed((f + residual) * self.deviation + self.mean, self.form))
+            y = _unformed((f + residual) * self.deviation + self.mean, self.form)
+            total += np.clip(y, *self.limits)  # a power or an exponential of a wrong value may be huge
         return total / len(spread)
-
-    def _limited(self, y: Array) -> Array:
-        """A power or an exponential of a wrong value may be huge."""
-        return np.clip(y, *self.limits)
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -107,7 +104,7 @@ def present_targets(y: Any, rows: int) -> Array:
         warnings.warn(
             f"{np.sum(~present):,} of {len(present):,} rows have no target; they are left out.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return present
 

@@ -31,8 +31,8 @@ EXAMPLE = "train.rows"  # a file name, for messages
 INPUT_TYPES = tuple(np.dtype(kind) for kind in ("u1", "<i2", "<f2", "<f4", "<f8"))  # of inputs
 TARGET_TYPES = tuple(np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<f4", "<f8"))  # unsigned: the number of a class
 REMEDY = "Copy the file again from its source, or convert the data again."
-# Errors that a document with wrong contents may lead to.
 MAX_FILE_BYTES = 2**63  # no file system has larger files
+# Errors that a document with wrong contents may lead to.
 MALFORMED_DOCUMENT = (JokerError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 

@@ -1,5 +1,7 @@
 """The steps of a block solve whose loss couples the k classes of a row, between two products with K.
 
+The formulas are those of :mod:`joker.solvers.block.row_newton`, where m = 1 / (diag(K) + h) is called ``inverse`` and
+Σ_j m_j of a row is called ``total``, and of :mod:`joker.solvers.block.row_admm`. Sums Σ_j are over the classes of a row.
 Tensors are (L, k, b): L groups, k classes and b rows. A program has all classes of ``R`` rows of one group, so that sums
 over the classes stay inside it. Sums over all rows of a group are written as one number for each program, which the next
 kernel adds up.
@@ -39,13 +41,13 @@ def _write_sum(partial, values, parts):
 
 @triton.jit
 def _project(r, inverse, total, spots, there):
-    """Return r without the part that is the same for all classes of a row, in the metric of the preconditioner."""
+    """Return r - Σ_j m_j r_j / Σ_j m_j, so that z = m r has the sum 0 in every row."""
     return r - (tl.sum(inverse * r, 0) / tl.load(total + spots, mask=there, other=1.0))[None, :]
 
 
 @triton.jit
 def first_residual(g, inverse, total, r, now, k, b, parts, KP: tl.constexpr, R: tl.constexpr):
-    """Compute the projected residual of a step of 0, and r·z."""
+    """Compute the residual r = -g of a step of 0, projected, and r·z = Σ m r²."""
     offsets, inside, spots, there = _place(k, b, KP, R)
     m = tl.load(inverse + offsets, mask=inside, other=0.0)
     found = _project(-tl.load(g + offsets, mask=inside, other=0.0), m, total, spots, there)
@@ -55,7 +57,7 @@ def first_residual(g, inverse, total, r, now, k, b, parts, KP: tl.constexpr, R: 
 
 @triton.jit
 def next_direction(r, inverse, p, now, last, tiny, k, b, parts, KP: tl.constexpr, R: tl.constexpr, PP: tl.constexpr):
-    """Compute p = z + β p."""
+    """Compute p ← z + β p with z = m r, where β is r·z divided by that of the step before."""
     offsets, inside, _, _ = _place(k, b, KP, R)
     beta = _total(now, parts, PP) / tl.maximum(_total(last, parts, PP), tiny)
     z = tl.load(inverse + offsets, mask=inside, other=0.0) * tl.load(r + offsets, mask=inside, other=0.0)
@@ -64,7 +66,7 @@ def next_direction(r, inverse, p, now, last, tiny, k, b, parts, KP: tl.constexpr
 
 @triton.jit
 def curvature(p, Kp, h, partial, k, b, parts, KP: tl.constexpr, R: tl.constexpr):
-    """Compute p·(K + h) p."""
+    """Compute p·(K + diag h) p."""
     offsets, inside, _, _ = _place(k, b, KP, R)
     v = tl.load(p + offsets, mask=inside, other=0.0)
     q = tl.load(Kp + offsets, mask=inside, other=0.0) + tl.load(h + offsets, mask=inside, other=0.0) * v
@@ -76,7 +78,10 @@ def take_step(
     s, r, p, Kp, h, inverse, total, bend, now, after, tolerance, products, tiny,
     k, b, parts, KP: tl.constexpr, R: tl.constexpr, PP: tl.constexpr,
 ):  # fmt: skip
-    """Move s along p, and compute the residual and r·z after it; a group that has reached its tolerance stays."""
+    """Compute s ← s + γ p and r ← r - γ (K + diag h) p, projected, with γ = r·z / p·(K + diag h) p; and the new r·z.
+
+    A group whose r·z has reached its tolerance stays: its γ is 0.
+    """
     offsets, inside, spots, there = _place(k, b, KP, R)
     group, size = tl.program_id(0), _total(now, parts, PP)
     going = size > tl.load(tolerance + group)
@@ -96,7 +101,10 @@ def take_step(
 def measure_point(
     f, Ks, p, c, diagonal, g, h, inverse, total, now, tiny, k, b, parts, KP: tl.constexpr, R: tl.constexpr
 ):
-    """Compute the gradient at the shares p, the curvature, the preconditioner, and r·z of the projected gradient."""
+    """Compute the model at the shares p: g = f + K s - log p, h = 1 / (c p), m = c p / (1 + c p K_ii) and Σ_j m_j.
+
+    Also computed is Σ m r² of the projected gradient r, whose root is the norm of the gradient.
+    """
     offsets, inside, spots, there = _place(k, b, KP, R)
     share = tl.load(p + offsets, mask=inside, other=1.0)
     room = tl.load(c + spots, mask=there, other=0.0)[None, :] * share
@@ -115,7 +123,11 @@ def measure_point(
 
 @triton.jit
 def candidate(p, step, own, c, done, new, d, tiny, least, k, b, KP: tl.constexpr, R: tl.constexpr):
-    """Compute the shares after a step, inside the simplex, and the change of α that belongs to them."""
+    """Compute the shares after a step s, inside the simplex, and the change d of α that belongs to them.
+
+    With x_j = max(p_j - s_j / c, least p_j), the new shares are x / Σ_j x_j. α is -c p_j for the other classes, and
+    minus their sum for the own class of a row.
+    """
     offsets, inside, spots, there = _place(k, b, KP, R)
     share = tl.load(p + offsets, mask=inside, other=0.0)
     weight = tl.load(c + spots, mask=there, other=0.0)[None, :]
@@ -131,10 +143,10 @@ def candidate(p, step, own, c, done, new, d, tiny, least, k, b, KP: tl.constexpr
 
 @triton.jit
 def line_sums(p, new, g, d, Kd, c, partial, k, b, parts, SHARES: tl.constexpr, KP: tl.constexpr, R: tl.constexpr):
-    """Compute, in float64, what the objective along the line from p to new consists of.
+    """Compute, in float64, the sums of which the change of the objective on the line from p to new consists.
 
-    The first ``SHARES`` sums are Σ c x log(x / p) of the points x at 1, 1/2, 1/4, ... of the way; the others are g·d,
-    d·K d and d·d.
+    At the share τ of the way the change is τ g·d + τ²/2 d·K d + Σ c x log(x / p), with x = p + τ (new - p). The first
+    ``SHARES`` sums are Σ c x log(x / p) at τ = 1, 1/2, 1/4, ...; the others are g·d, d·K d and d·d.
     """
     offsets, inside, spots, there = _place(k, b, KP, R)
     which = tl.program_id(2)
@@ -154,7 +166,7 @@ def line_sums(p, new, g, d, Kd, c, partial, k, b, parts, SHARES: tl.constexpr, K
 
 @triton.jit
 def move_along(p, s, Ks, new, d, Kd, share, k, b, KP: tl.constexpr, R: tl.constexpr):
-    """Move the shares, the step and its image by a share of the way, in place."""
+    """Compute p ← p + τ (new - p), s ← s + τ d and K s ← K s + τ K d in place, for the share τ of each group."""
     offsets, inside, _, _ = _place(k, b, KP, R)
     part = tl.load(share + tl.program_id(0))
     x = tl.load(p + offsets, mask=inside, other=0.0)
@@ -168,7 +180,11 @@ def move_along(p, s, Ks, new, d, Kd, share, k, b, KP: tl.constexpr, R: tl.conste
 
 @triton.jit
 def simplex_step(s, u, p, pull, room, c, tie, k, b, KP: tl.constexpr, R: tl.constexpr):
-    """Do one iteration of ADMM after p = K-part: project onto the simplices, and update the multiplier and s - u."""
+    """Do one iteration of ADMM, where p is ρ (K + ρI)⁻¹ (s - u) and ``pull`` is (K + ρI)⁻¹ g.
+
+    With v = s + RELAXATION (p - pull - s) + u and the room w, the new s is w - max(w - v - τ, 0), where τ gives
+    Σ_j (w - s)_j the value c. The new u is v - s, and ``tie`` is s - u.
+    """
     offsets, inside, spots, there = _place(k, b, KP, R)
     was = tl.load(s + offsets, mask=inside, other=0.0)
     to = tl.load(p + offsets, mask=inside, other=0.0) - tl.load(pull + offsets, mask=inside, other=0.0)

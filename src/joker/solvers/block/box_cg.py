@@ -19,8 +19,8 @@ step finds many active walls at once. The objective never rises.
 :class:`BoxCg` passes columns that need many iterations to :class:`joker.solvers.block.admm.Admm`, which moves them
 near their minimum, and finishes them from there.
 
-Masks are numbers 0 and 1, and conditions are limits of a clamp, where they can be: a torch operation on truth values
-takes several times as long on a CPU. Inside, a column is a row in memory, for the same reason.
+Masks are numbers 0 and 1, and conditions are limits of a clamp, where they can be: torch operations on truth values
+are slower on a CPU. Inside, a column is a row in memory, for the same reason.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ g·s + ½ s·K s where w - s is in the simplex of its row. As in :mod:`joker.sol
     s ← w - (the point of the simplices nearest to w - v),      u ← v - s,
 
 and one inverse serves all classes and all values of λ. Shares that are 0 at the minimum are exactly 0 in s. Conjugate
-gradients on the faces of the simplices need 30 times as many products: a face changes with every class of every row.
+gradients on the faces of the simplices need many more products: a face changes with every class of every row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from joker.ops import row_solve
 from joker.ops.block_constants import RELAXATION
 from joker.solvers.block.admm import Admm, shifted_inverse
 from joker.solvers.block.result import BlockResult, Outcome
-from joker.solvers.block.rows import RowProblem, dot64, norm
+from joker.solvers.block.row_problem import RowProblem, dot64, norm
 
 ROUND_STEPS = 24  # iterations between two evaluations of the gradient
 FUSED_ROUNDS = 2  # rounds of a solve that does not wait for the CPU

@@ -23,7 +23,7 @@ from joker.losses import Softmax
 from joker.ops import block_constants as constants
 from joker.ops import row_solve
 from joker.solvers.block.result import BlockResult, Outcome
-from joker.solvers.block.rows import RowProblem, dot, dot64
+from joker.solvers.block.row_problem import RowProblem, dot, dot64
 
 NEWTON_TOLERANCE = 0.2  # a search ends at this share of the gradient norm that the block is to reach
 FUSED_MODELS, FUSED_PRODUCTS = 3, 8  # models of a solve on a GPU, and products of each search

@@ -22,7 +22,7 @@ from joker.solvers.block.model import BlockProblem, Model, dot64
 from joker.solvers.block.result import BlockResult, Outcome
 from joker.solvers.block.row_admm import RowAdmm
 from joker.solvers.block.row_newton import FusedRowNewton, RowNewton
-from joker.solvers.block.rows import RowProblem
+from joker.solvers.block.row_problem import RowProblem
 from joker.solvers.block.strategies import choose
 
 MOST_ROWS_OF_ONE_THREAD = 1_024  # a product with a larger kernel matrix is shared by all threads of a CPU

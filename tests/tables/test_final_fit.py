@@ -8,7 +8,9 @@ import pytest
 import joker
 from joker.estimators import resolve
 from joker.tables.blend import Member
-from joker.tables.learner import Candidate, Layout, Problem, _final_settings, _narrowed
+from joker.tables.candidates import Candidate
+from joker.tables.final_fit import final_settings, narrowed
+from joker.tables.problem import Layout, Problem
 from joker.tables.search import Clock
 from joker.tables.targets import IDENTITY, fit_number_target
 from joker.tables.validation import Fold
@@ -38,7 +40,7 @@ def x(rng: np.random.Generator) -> Any:
 def test_a_bandwidth_that_is_too_wide_becomes_narrower(x: Any) -> None:
     y = np.sin(4 * x[:, 0]).astype(np.float64)
     problem, wide = searched(y, x, bandwidth=1.4, standardize=False)
-    narrow = _narrowed(problem, wide, layout())
+    narrow = narrowed(problem, wide, layout())
     assert narrow.member.model.bandwidth_ < 0.9 * wide.member.model.bandwidth_
     assert np.mean((narrow.held[:, 0] - y[SEARCHED:]) ** 2) < 0.5 * np.mean((wide.held[:, 0] - y[SEARCHED:]) ** 2)
 
@@ -49,13 +51,13 @@ def test_a_good_bandwidth_stays_and_so_does_any_without_time(
 ) -> None:
     y = x[:, 0] + 0.5 * rng.standard_normal(ROWS)
     problem, candidate = searched(y, x, lam=1.0, limit=limit, standardize=False, **settings)
-    assert _narrowed(problem, candidate, layout()) is candidate
+    assert narrowed(problem, candidate, layout()) is candidate
 
 
-def test_the_fit_on_all_rows_needs_no_float64_and_is_of_use_after_an_epoch(x: Any) -> None:
+def test_the_fit_on_all_rows_needs_no_float64_and_has_a_usable_model_after_an_epoch(x: Any) -> None:
     _, candidate = searched(x[:, 0].astype(np.float64), x, lam=1e-6)
-    settings = _final_settings(candidate, 50_000)
+    settings = final_settings(candidate, 50_000)
     assert settings["lam"] == [pytest.approx(50_000 * np.finfo(np.float32).eps)]
     assert (settings["method"], settings["momentum"]) == ("random_blocks", True)
     assert not resolve.rounding_matters(candidate.member.model.set_params(**settings), 50_000, None)
-    assert "momentum" not in _final_settings(candidate, 60_000)  # with features
+    assert "momentum" not in final_settings(candidate, 60_000)  # with features
