@@ -6,13 +6,15 @@ import pytest
 from joker.errors import InvalidData, InvalidParameter
 from joker.tables.columns import decide_kinds
 from joker.tables.frames import read_table
+from joker.tables.text_values import with_values
 
 N = 40
 
 
 def kinds(given: dict[str, str] | None = None, **columns: object) -> dict[str, tuple[str, str]]:
     """Return kind and reason of each column."""
-    return {kind.name: (kind.kind, kind.reason) for kind in decide_kinds(read_table(columns), given)}
+    table = with_values(read_table(columns), given)
+    return {kind.name: (kind.kind, kind.reason) for kind in decide_kinds(table, given)}
 
 
 def numbers(seed: int = 0) -> np.ndarray:
@@ -77,3 +79,18 @@ def test_bad_kinds(given: object, said: str) -> None:
     columns = {"t": ["u", "v"] * (N // 2)} if "t" in str(given) and "category" not in str(given) else {"a": numbers()}
     with pytest.raises((InvalidParameter, InvalidData), match=said):
         kinds(given, **columns)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "id", "record_id", "PassengerId", "customerID", "rownames", "row number", "caseid", "Unnamed: 0", "seqno"],
+)
+def test_names_of_identifiers(name: str) -> None:
+    different = np.random.default_rng(0).permutation(1000)[:N]
+    found = kinds(**{name: different, "b": numbers(1)})
+    assert found[name] == ("drop", "an identifier: whole numbers, all different")
+
+
+@pytest.mark.parametrize("name", ["paid", "humid", "bid", "width", "year", "grid", "order"])
+def test_other_names_are_not_those_of_identifiers(name: str) -> None:
+    assert kinds(**{name: 1900 + np.arange(N), "b": numbers(1)})[name][0] == "number"

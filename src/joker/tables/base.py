@@ -35,6 +35,7 @@ from joker.tables.problem import Problem
 from joker.tables.search import Clock
 from joker.tables.table_card import table_card
 from joker.tables.table_document import save
+from joker.tables.text_values import with_values
 from joker.tables.variants import decided_kinds
 
 Array = NDArray[Any]
@@ -155,6 +156,8 @@ class TableEstimator(TableView, BaseEstimator):
     def _checked(self, X: Any, y: Any) -> tuple[Any, Array, int]:
         """Return inputs, targets and the number of classes (0 for numbers), without rows that have no target."""
         inputs, labels = labelled_inputs(X, y, type(self).__name__)
+        if isinstance(inputs, RawTable):
+            inputs = with_values(inputs, self.columns)
         return inputs, *self._encode_target(labels)
 
     def _encode_target(self, labels: Array) -> tuple[Array, int]:

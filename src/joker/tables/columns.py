@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.frames import DATE, NUMBER, TEXT, RawColumn, RawTable
 
 Array = NDArray[Any]
 CATEGORY, GROUP, DROP, AUTO = "category", "group", "drop", "auto"
@@ -23,9 +23,13 @@ SAME_CORRELATION = 0.99999  # of two columns of numbers that are one up to unit 
 MAX_WHOLE = 2.0**53  # whole numbers of float64 are exact up to it
 MAX_COMPARED = 512  # columns of numbers that are compared with one another
 MAX_COMPARED_ROWS = 20_000
-ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
-OTHER_DATE = re.compile(r"(\d{4})/(\d{1,2})/(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})")
-IDENTIFIER_NAME = re.compile(r"(row|index|unnamed: \d+|.*[_ .-]?\bid|uuid|guid|)", re.IGNORECASE)
+# With or without another word before it: id, record_id, PassengerId, caseid, rownames, seqno, row number.
+IDENTIFIER_NAME = re.compile(
+    r"|index|unnamed: \d+|uuid|guid|rows?|row[_ .-]?names?|(.*[_ .-])?id([_ .-]?(no|nr|num|number))?"
+    r"|(?-i:.*[a-z0-9]I[dD])"
+    r"|(case|customer|client|person|patient|user|subject|record|order|row|seq|serial)[_ .-]?(id|no|nr|number|index)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,13 @@ class ColumnKind:
     reason: str = ""  # of a column that is left out
     code_size: float = 1.0  # of the codes of a column of groups; 1: two groups differ like two z-scores
     with_number: bool = True  # whether a column of groups is also a number: neighbouring groups are similar
+    writing: str = ""  # of numbers and dates that were text
 
 
 def decide_kinds(table: RawTable, given: Mapping[str, str] | None = None) -> list[ColumnKind]:
     """Return the kind of each column; ``given`` replaces the decision for some columns."""
     given = checked_kinds(table, given)
-    kinds = [_kind(column, given.get(column.name, AUTO)) for column in table.columns]
+    kinds = [replace(_kind(column, given.get(column.name, AUTO)), writing=column.writing) for column in table.columns]
     kinds = _without_same(table, kinds, given)
     if table.columns and all(kind.kind == DROP for kind in kinds):
         kinds = [_constant_kept(kind) for kind in kinds]
@@ -65,37 +70,6 @@ def checked_kinds(table: RawTable, given: Mapping[str, str] | None) -> dict[str,
     return dict(given)
 
 
-def as_dates(column: RawColumn) -> Array | None:
-    """Return a column of text as dates, or None if it is not one."""
-    present = [value for value in column.values if value is not None]
-    if not present or not all(_looks_like_date(value) for value in present[:50]):
-        return None
-    try:
-        return np.array(
-            [np.datetime64("NaT") if value is None else np.datetime64(iso_date(value)) for value in column.values],
-            dtype=DATE_TYPE,
-        )
-    except ValueError:
-        return None
-
-
-def _looks_like_date(value: str) -> bool:
-    return ISO_DATE.fullmatch(value.strip()) is not None or OTHER_DATE.fullmatch(value.strip()) is not None
-
-
-def iso_date(text: str) -> str:
-    """Return a date in the ISO form, without its time zone."""
-    text = text.strip()
-    if (other := OTHER_DATE.fullmatch(text)) is not None:
-        year, month, day = other.group(1, 2, 3) if other[1] else other.group(6, 5, 4)
-        return f"{year}-{int(month):02d}-{int(day):02d}"
-    date, _, time = text.replace(" ", "T").partition("T")
-    year, month, day = date.split("-")
-    time = re.sub(r"(Z|[+-]\d{2}:?\d{2})$", "", time)
-    hour, _, rest = time.partition(":")
-    return f"{year}-{int(month):02d}-{int(day):02d}" + (f"T{int(hour):02d}:{rest}" if time else "")
-
-
 def _kind(column: RawColumn, given: str) -> ColumnKind:
     name = column.name
     if given == DROP:
@@ -105,7 +79,7 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
         return ColumnKind(name, DROP, "all values are missing")
     if given == AUTO and _is_constant(column, missing):
         return ColumnKind(name, DROP, "constant")
-    if given == DATE and column.form == TEXT and as_dates(column) is None:
+    if given == DATE and column.form != DATE:
         raise InvalidData(
             f"a column of dates must have dates such as 2024-01-31; column {name!r} has others. Convert it first."
         )
@@ -121,7 +95,7 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
     if column.form == TEXT:
         return _text_kind(column, missing)
     if column.form == NUMBER and _is_numbered(column, missing):
-        return ColumnKind(name, DROP, "an identifier: consecutive numbers")
+        return ColumnKind(name, DROP, "an identifier: whole numbers, all different")
     return ColumnKind(name, column.form)
 
 
@@ -142,8 +116,6 @@ def _text_kind(column: RawColumn, missing: Array) -> ColumnKind:
     name = column.name
     if column.declared_category:
         return ColumnKind(name, CATEGORY)
-    if as_dates(column) is not None:
-        return ColumnKind(name, DATE)
     present = column.values[~missing]
     distinct = set(present)
     many = len(distinct) >= IDENTIFIER_SHARE * len(present) and len(present) >= MIN_IDENTIFIER_ROWS
@@ -160,7 +132,7 @@ def _text_kind(column: RawColumn, missing: Array) -> ColumnKind:
 
 
 def _is_numbered(column: RawColumn, missing: Array) -> bool:
-    """Whether a column is a saved index: all values of a range once, in order or under the name of an identifier."""
+    """Whether a column is a saved index or a key: whole numbers, all different, under the name of an identifier."""
     values = column.values
     if len(values) < MIN_IDENTIFIER_ROWS or missing.any() or IDENTIFIER_NAME.fullmatch(column.name) is None:
         return False

@@ -159,9 +159,9 @@ class LevelEncoder:
 
 
 def as_levels(column: RawColumn) -> list[str | None]:
-    """The values of a column as levels; numbers are written as short as possible."""
+    """The values of a column as levels; whole numbers are written without a fraction."""
     if column.form in (NUMBER, BOOLEAN):
-        return [None if math.isnan(v) else f"{v:g}" if abs(v) < 1e6 else repr(v) for v in column.values.tolist()]
+        return [None if math.isnan(v) else str(int(v)) if v.is_integer() else repr(v) for v in column.values.tolist()]
     if column.form == DATE:
         return [None if np.isnat(value) else str(value) for value in column.values]
     return column.values.tolist()  # type: ignore[no-any-return]

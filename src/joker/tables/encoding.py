@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from joker.data.schema import listed
 from joker.errors import InvalidData
-from joker.tables.columns import CATEGORY, DROP, GROUP, ColumnKind, as_dates, decide_kinds
+from joker.tables.columns import CATEGORY, DROP, GROUP, ColumnKind, decide_kinds
 from joker.tables.encoders import (
     ROBUST,
     DateEncoder,
@@ -23,9 +23,10 @@ from joker.tables.encoders import (
     fit_levels,
     fit_number,
 )
-from joker.tables.frames import DATE, DATE_TYPE, TEXT, RawColumn, RawTable
+from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tables.group_encoder import CODE_INPUTS, GroupEncoder, fit_group
 from joker.tables.target_statistics import cross_fitted
+from joker.tables.text_values import WRITINGS, find_writing, read_as
 
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
@@ -85,7 +86,7 @@ class Encoding:
                 f"the columns must be those of the training data; missing: {listed(missing)}{also}. Rename or add the "
                 "columns."
             )
-        return [_as_kind(by_name[kind.name], kind.kind) for kind in wanted]
+        return [_as_kind(by_name[kind.name], kind) for kind in wanted]
 
     def facts(self, importances: Sequence[float] | None = None) -> list[dict[str, Any]]:
         """Return what was decided for each column, as rows of a table."""
@@ -112,23 +113,22 @@ def _fact(name: str, kind: str, encoding: str, width: int, importance: float | N
     return {"name": name, "kind": kind, "encoding": encoding, "width": width, "importance": importance}
 
 
-def _as_kind(column: RawColumn, kind: str) -> RawColumn:
+def _as_kind(column: RawColumn, kind: ColumnKind) -> RawColumn:
     """The values of a column in the form that its encoder reads."""
-    if column.form == DATE or kind == CATEGORY:
-        pass
-    elif column.missing.all():  # the values of a file say nothing of their kind
-        empty = np.full(len(column.values), np.datetime64("NaT"), DATE_TYPE) if kind == DATE else np.nan
-        return RawColumn(column.name, kind, np.broadcast_to(empty, len(column.values)))
-    if kind == DATE and column.form == TEXT:
-        dates = as_dates(column)
-        if dates is None:
-            raise InvalidData(f"column {column.name!r} must have dates such as 2024-01-31, as the training rows have.")
-        return RawColumn(column.name, DATE, dates)
-    if kind == DATE and column.form != DATE:
-        raise InvalidData(f"column {column.name!r} must have dates, as the training rows have; got {column.form}.")
-    if kind not in (CATEGORY, DATE) and column.form in (TEXT, DATE):
+    if kind.kind in (CATEGORY, column.form):
+        return column
+    wanted = DATE if kind.kind == DATE else NUMBER
+    if column.missing.all():  # the values of a file say nothing of their kind
+        empty = np.datetime64("NaT") if wanted == DATE else np.nan
+        return RawColumn(column.name, wanted, np.full(len(column.values), empty, DATE_TYPE if wanted == DATE else None))
+    if column.form == TEXT or (column.form == NUMBER and wanted == DATE):
+        writing = kind.writing or find_writing(column, WRITINGS[wanted])
+        if writing is not None:
+            return read_as(column, writing)
+    if DATE in (wanted, column.form) or column.form == TEXT:
+        what = "dates such as 2024-01-31" if wanted == DATE else "numbers"
         raise InvalidData(
-            f"column {column.name!r} must have numbers, as the training rows have; got {column.form}. Convert it, or "
+            f"column {column.name!r} must have {what}, as the training rows have; got {column.form}. Convert it, or "
             "fit again."
         )
     return column
@@ -163,7 +163,7 @@ def fit_encoding(
         if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
             encoder, part = known, like[1][:, place : place + len(known.names)]
         else:
-            encoder, part = _fitted(_as_kind(column, kind.kind), kind, y, classes, scaling, seed)
+            encoder, part = _fitted(_as_kind(column, kind), kind, y, classes, scaling, seed)
         place += len(known.names) if known is not None else 0
         encoders.append(encoder)
         parts.append(part.astype(np.float32, copy=False))

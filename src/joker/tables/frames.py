@@ -9,7 +9,7 @@ import datetime
 import math
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -42,6 +42,7 @@ class RawColumn:
     form: str  # NUMBER, BOOLEAN, TEXT or DATE
     values: Array  # (n,)
     declared_category: bool = False  # the library of the frame says that it is a category
+    writing: str = ""  # of numbers and dates that were text
 
     @property
     def missing(self) -> Array:  # (n,)
@@ -52,7 +53,7 @@ class RawColumn:
 
     def some(self, rows: Array) -> RawColumn:
         """Some rows of the column."""
-        return RawColumn(self.name, self.form, self.values[rows], self.declared_category)
+        return replace(self, values=self.values[rows])
 
 
 @dataclass(frozen=True, eq=False)
