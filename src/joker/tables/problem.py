@@ -106,5 +106,5 @@ def make_layout(problem: Problem) -> Layout:
 
 
 def search_rows(seconds: float) -> int:
-    """Return the rows of a search of so many seconds: the time of a fit grows with their square."""
-    return max(MIN_SEARCH_ROWS, min(SEARCH_ROWS, int(SEARCH_ROWS * (seconds / SEARCH_SECONDS) ** 0.5)))
+    """Return the rows of a search of so many seconds."""
+    return max(MIN_SEARCH_ROWS, min(SEARCH_ROWS, int(SEARCH_ROWS * seconds / SEARCH_SECONDS)))
