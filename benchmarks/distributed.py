@@ -35,7 +35,7 @@ CASES: dict[str, dict[str, Any]] = {
     "kernel itself, n = 30,000": {"n": 30_000, "m": None, "block": 1_024, "loss": "hinge", "warm_up": 10},
 }
 STEPS = 12  # that are counted
-MEMORY = "1GB"  # of a process; the first ten steps with the kernel itself fill it with kept rows, and are not counted
+MEMORY = 10**9  # bytes of all processes; the first steps with the kernel itself fill it with rows, and are not counted
 NCCL_STEPS = ("squared_hinge, mixed", "1 column, m 50,000", "exact gaussian")  # cases of step.py
 
 
@@ -51,7 +51,7 @@ def work(name: str) -> dict[str, Any]:
     settings = Settings(block_size=case["block"], seed=SEED, averaging=case["m"] is not None)
     with joker.distributed.group(600.0) as processes:
         training = joker.prepare(
-            x, signs, loss=case["loss"], lam=1 / 32, n_features=case["m"], memory=MEMORY, settings=settings
+            x, signs, loss=case["loss"], lam=1 / 32, n_features=case["m"], memory=MEMORY // processes.size, settings=settings
         )
         descent = training.descent
         for _ in range(case["warm_up"]):

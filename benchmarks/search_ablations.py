@@ -34,6 +34,10 @@ AXES: dict[str, dict[str, tuple[str, str, Any] | None]] = {
         "40": None,
         "12": ("joker.tuning.trial_runner", "SQUARED_TRIAL_EPOCHS", 12),
     },
+    "table: time of the search on a sample": {
+        "0.3": None,
+        "0.5": ("joker.tables.problem", "SHARE_OF_SEARCH", 0.5),
+    },
     "table: fit on many rows": {
         "as many rows as allow an epoch": None,
         "as many as allow three epochs": ("joker.tables.final_fit", "LEAST_EPOCHS", 3.0),
