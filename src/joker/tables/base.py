@@ -155,7 +155,7 @@ class TableEstimator(TableView, BaseEstimator):
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Array, int]:
         """Return inputs, targets and the number of classes (0 for numbers), without rows that have no target."""
-        inputs, labels = labelled_inputs(X, y, type(self).__name__)
+        inputs, labels = labelled_inputs(X, y, type(self).__name__, numbers=self._task == "regression")
         if isinstance(inputs, RawTable):
             inputs = with_values(inputs, self.columns)
         return inputs, *self._encode_target(labels)

@@ -26,7 +26,7 @@ from joker.tables.encoders import (
 from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tables.group_encoder import CODE_INPUTS, GroupEncoder, fit_group
 from joker.tables.target_statistics import cross_fitted
-from joker.tables.text_values import WRITINGS, find_writing, read_as
+from joker.tables.text_values import DECIMAL_POINT, WRITINGS, find_writing, read_as
 
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
@@ -123,6 +123,8 @@ def _as_kind(column: RawColumn, kind: ColumnKind) -> RawColumn:
         return RawColumn(column.name, wanted, np.full(len(column.values), empty, DATE_TYPE if wanted == DATE else None))
     if column.form == TEXT or (column.form == NUMBER and wanted == DATE):
         writing = kind.writing or find_writing(column, WRITINGS[wanted])
+        if writing is None and kind.kind == NUMBER and column.form == TEXT:  # a few rows, which may have marks only
+            writing = DECIMAL_POINT
         if writing is not None:
             return read_as(column, writing)
     if DATE in (wanted, column.form) or column.form == TEXT:
