@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from joker import kernels
 from joker.data.array_rows import pick
 from joker.estimators import resolve
-from joker.solvers.settings import RANDOM
 from joker.tables.candidates import Candidate, Learnt, blended
 from joker.tables.leave_one_out import GAUSSIAN
 from joker.tables.problem import Layout, Problem
-from joker.tables.search import fit_in_time
+from joker.tables.search import fit_in_time, random_blocks
 
 MIN_MEMBER_WEIGHT = 0.2  # a member of less weight is not fitted on all rows
-FINAL_EPOCHS = 15  # at most
 FINAL_LAMBDAS = (1.0, 10**-0.5)  # multiples of the λ of the search: with more rows the best one falls
 NARROWER = 2**-0.5  # the step of a bandwidth that is tried on the rows of a search
 MIN_NARROWER_GAIN = 0.02  # share of the loss by which a narrower bandwidth must be better
@@ -49,16 +46,12 @@ def fit_on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate
 def final_settings(candidate: Candidate, n: int) -> dict[str, Any]:
     """Return the settings of a fit on n rows, for a candidate of a search on some of them.
 
-    A solve of many rows may not end in time, and random blocks have a usable model after one epoch. With the kernel
-    itself, momentum lowers their gap faster. A λ that float32 cannot resolve would need float64 and twice the time.
+    A solve of many rows may not end in time. A λ that float32 cannot resolve would need float64 and twice the time.
     """
     found = candidate.member.model
     smallest = resolve.smallest_penalty(n) if resolve.is_linear_system(found) else 0.0
     lams = sorted({max(found.lam_ * factor, smallest) for factor in FINAL_LAMBDAS}, reverse=True)
-    settings = {"lam": lams, "max_epochs": FINAL_EPOCHS, "method": RANDOM}
-    kernel, d = kernels.get(found.kernel), candidate.x.shape[1]
-    exact = resolve.n_features(found.n_features, found.features, kernel, n, d) is None
-    return settings | ({"momentum": True} if exact else {})
+    return {"lam": lams, **random_blocks(found, n, candidate.x.shape[1])}
 
 
 def narrowed(problem: Problem, candidate: Candidate, search: Layout) -> Candidate:

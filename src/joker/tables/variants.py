@@ -18,12 +18,13 @@ from joker.tables.group_encoder import GroupEncoder
 from joker.tables.leave_one_out import (
     LAPLACIAN,
     MATERN12,
-    SAMPLE_ROWS,
     Sample,
+    Weighting,
     best_errors,
     coded_targets,
     fit_input_weights,
     make_sample,
+    sample_rows,
 )
 from joker.tables.memory import is_limited
 from joker.tables.problem import SEARCH_ROWS, Problem
@@ -34,6 +35,8 @@ MAX_WEIGHTED_INPUTS = 512
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
 GROUPS_SHARE = 0.05  # of the time: no further column of groups is tried after it
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
+MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on the same rows
+FIRST_SHARE = 0.4  # of the time, for the first of several variants
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
 
 
@@ -49,8 +52,30 @@ class Variant:
     search: dict[str, Any]  # options of `joker.tune`
 
 
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """The encoding with equal weights of inputs, and its leave-one-out error on a sample."""
+
+    error: float
+    encoding: Encoding
+    x: Array  # (n, d)
+    scaling: str
+
+    def variant(self, share: float = 1.0) -> Variant:
+        """Return the variant with equal weights."""
+        return Variant(self.encoding, self.x, self.scaling, "equal", share, {})
+
+    def weighted(self, weights: Array, kernel: str, share: float) -> Variant:
+        """Return a variant with weights for a kernel."""
+        own, x = replace(self.encoding, weights=weights), self.x * weights.astype(np.float32)
+        return Variant(own, x, self.scaling, f"for {kernel}", share, {"kernels": kernel, "relevance": False})
+
+
 def variants(problem: Problem) -> Iterator[Variant]:
-    """Yield the encodings to try: with equal weights of inputs, and with weights for each of two kernels."""
+    """Yield the encodings to try: with equal weights of inputs, and with weights for each of two kernels.
+
+    The one that promises the smallest error comes first, since the time limit may leave no other.
+    """
     if not isinstance(problem.inputs, RawTable):
         yield Variant(None, problem.inputs, "none", "equal", 1.0, {})
         return
@@ -59,20 +84,22 @@ def variants(problem: Problem) -> Iterator[Variant]:
         yield Variant(encoding, x, ROBUST, "equal", 1.0, {})
         return
     kinds, sample = choose_kinds(problem)
-    encoding, x, scaling = choose_scaling(problem, kinds, sample)
-    n, d = x.shape
-    names = [MATERN12, *([LAPLACIAN] if n <= SEARCH_ROWS else [])]
-    weighted = n >= MIN_WEIGHTING_ROWS and len(encoding.encoders) > 1 and d <= MAX_WEIGHTED_INPUTS
-    yield Variant(encoding, x, scaling, "equal", 0.4 if weighted else 1.0, {})
-    if not weighted:
+    plain = choose_scaling(problem, kinds, sample)
+    if not _may_be_weighted(plain):
+        yield plain.variant()
         return
-    for number, kernel in enumerate(names):
-        weights = fit_input_weights(x[sample.rows], encoding.groups, sample, kernel, problem.clock.after(WEIGHTS_SHARE))
-        if weights is not None:
-            own = replace(encoding, weights=weights)
-            search = {"kernels": kernel, "relevance": False}
-            share = 1.0 / (len(names) - number)
-            yield Variant(own, x * weights.astype(np.float32), scaling, f"for {kernel}", share, search)
+    names = [MATERN12, *([LAPLACIAN] if len(problem.y) <= SEARCH_ROWS else [])]
+    first = _weighting(problem, plain, sample, names[0])
+    equal_later = first is not None and first.error < (1 - MIN_WEIGHTING_GAIN) * plain.error
+    order = [*names, None] if equal_later else [None, *names]
+    for place, kernel in enumerate(order):
+        share = FIRST_SHARE if place == 0 else 1.0 / (len(order) - place)
+        if kernel is None:
+            yield plain.variant(share)
+            continue
+        found = first if kernel == names[0] else _weighting(problem, plain, sample, kernel)
+        if found is not None:
+            yield plain.weighted(found.weights, kernel, share)
 
 
 def decided_kinds(problem: Problem) -> list[ColumnKind]:
@@ -99,18 +126,29 @@ def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
             if kinds[j].kind == GROUP:
                 kinds[c] = replace(kinds[c], kind=DROP, reason=f"the same groups as {kinds[j].name!r}")
     groups = [column for column, kind in zip(problem.inputs.columns, kinds, strict=True) if kind.kind == GROUP]
-    rows = rows_of_groups(groups[0].values, SAMPLE_ROWS, problem.seed) if groups else np.zeros(0, dtype=np.intp)
-    if len(rows) < MIN_GROUP_SAMPLE * min(SAMPLE_ROWS, len(problem.y)):
-        return kinds, make_sample(problem.y, problem.classes, problem.seed)
+    count = sample_rows(problem.clock.limit)
+    rows = rows_of_groups(groups[0].values, count, problem.seed) if groups else np.zeros(0, dtype=np.intp)
+    if len(rows) < MIN_GROUP_SAMPLE * min(count, len(problem.y)):
+        return kinds, make_sample(problem.y, problem.classes, problem.seed, count)
     return kinds, Sample(rows, coded_targets(problem.y[rows], problem.classes))
 
 
-def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) -> tuple[Encoding, Array, str]:
-    """Return the encoding whose leave-one-out error on a sample is the smallest, its inputs and its name."""
-    best: tuple[float, Encoding, Array, str] | None = None
+def _may_be_weighted(plain: Plain) -> bool:
+    n, d = plain.x.shape
+    return n >= MIN_WEIGHTING_ROWS and len(plain.encoding.encoders) > 1 and d <= MAX_WEIGHTED_INPUTS
+
+
+def _weighting(problem: Problem, plain: Plain, sample: Sample, kernel: str) -> Weighting | None:
+    out_of_time = problem.clock.after(WEIGHTS_SHARE)
+    return fit_input_weights(plain.x[sample.rows], plain.encoding.groups, sample, kernel, out_of_time)
+
+
+def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) -> Plain:
+    """Return the encoding whose leave-one-out error on a sample is the smallest."""
+    best: Plain | None = None
     out_of_time = problem.clock.after(SCALING_SHARE)
     for scaling in SCALINGS if len(kinds) <= MAX_WEIGHTED_INPUTS else (ROBUST,):
-        if best is not None and (not has_scalings(best[1]) or out_of_time()):
+        if best is not None and (not has_scalings(best.encoding) or out_of_time()):
             break
         encoding, x = fit_encoding(
             problem.inputs,
@@ -119,13 +157,13 @@ def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) ->
             kinds=kinds,
             scaling=scaling,
             seed=problem.seed,
-            like=best[1:3] if best else None,
+            like=(best.encoding, best.x) if best else None,
         )
         loss = float(best_errors(x[sample.rows], sample).square().mean())
-        if best is None or loss < best[0]:
-            best = (loss, encoding, x, scaling)
+        if best is None or loss < best.error:
+            best = Plain(loss, encoding, x, scaling)
     assert best is not None
-    return best[1:]
+    return best
 
 
 def has_scalings(encoding: Encoding) -> bool:
