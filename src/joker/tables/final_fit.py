@@ -39,7 +39,7 @@ def fit_on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate
         model = model.path_.models[model.path_.best]
         values, residuals = problem.decoded(problem.values(model, held), fold.held, candidate.member.target)
         member = replace(candidate.member, model=model, residuals=residuals)
-        final.append(Candidate(member, values, model, candidate.x))
+        final.append(replace(candidate, member=member, held=values, first_model=model))
     return blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
 
 

@@ -83,12 +83,16 @@ def _candidate(
     leaderboard += [{**facts, **trial} for trial in found.trials]
     if not search.folds:
         return Candidate(Member(number, found.model, 1.0, target), np.zeros((0, 1)), None, x)
+    first = variant.encoding
     if search.all_rows:
         limit = max(2.0, 0.6 * share * problem.clock.left)
         folds = search.folds[: max(1, int(limit / max(found.fit_seconds, 1e-3)))]
-        held, models = held_out_values(found.model, x, y, folds, problem.values, limit)
+        encoded = [variant.of_fold(fold.train) for fold in folds]
+        held, models = held_out_values(found.model, [x for _, x in encoded], y, folds, problem.values, limit)
+        first = encoded[0][0]
     else:
         folds, models = search.folds, [found.model]
         held = problem.values(found.model, pick(x, folds[0].held))
     held, residuals = problem.decoded(held, np.concatenate([fold.held for fold in folds]), target)
-    return Candidate(Member(number, found.model, 1.0, target, residuals), held, models[0], x, found.fit_seconds)
+    member = Member(number, found.model, 1.0, target, residuals)
+    return Candidate(member, held, models[0], x, found.fit_seconds, first)

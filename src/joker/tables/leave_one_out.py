@@ -67,6 +67,34 @@ def coded_targets(y: Array, classes: int) -> Tensor:  # (m,) -> (m, t)
     return torch.from_numpy((y - y.mean()) / (deviation if deviation > 0 else 1.0))[:, None]
 
 
+class LeaveOneOut(torch.autograd.Function):
+    """The errors e = (A y) / diag(A) of A = M⁻¹, with a gradient that takes one product of matrices.
+
+    With r = A y, a = diag(A) and the gradients ė of e, those of M are −(A ṙ) rᵀ − A diag(ȧ) A, where ṙ = ė / a and
+    ȧ = −Σ ė r / a² over the columns of targets.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        matrix: Tensor,  # (m, m)
+        y: Tensor,  # (m, t)
+    ) -> Tensor:  # (m, t)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        inverse = torch.linalg.inv(matrix) if int(failed) else torch.cholesky_inverse(factor)
+        solved = inverse @ y
+        ctx.save_for_backward(inverse, solved)
+        return solved / inverse.diagonal()[:, None]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        inverse, solved = ctx.saved_tensors
+        (gradient,), diagonal = gradients, inverse.diagonal()
+        of_solved = gradient / diagonal[:, None]
+        of_diagonal = -(gradient * solved).sum(dim=1) / diagonal.square()
+        return -(inverse @ of_solved) @ solved.T - (inverse * of_diagonal) @ inverse, None
+
+
 def errors(
     k: Tensor,  # (m, m)
     y: Tensor,  # (m, t)
@@ -75,9 +103,7 @@ def errors(
     """Return the error of each row when its own target is left out."""
     matrix = k + CONSTANT
     matrix.diagonal().add_(lam)
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    inverse = torch.linalg.inv(matrix) if int(failed) else torch.cholesky_inverse(factor)
-    wrong: Tensor = inverse @ y / inverse.diagonal()[:, None]
+    wrong: Tensor = LeaveOneOut.apply(matrix, y)  # type: ignore[no-untyped-call]
     return wrong
 
 

@@ -134,11 +134,16 @@ def tuned(
 
 
 def held_out_values(
-    found: Any, x: Any, y: Array, folds: list[Fold], values: Callable[[Any, Any], Array], max_time: float
+    found: Any,
+    inputs: list[Any],  # of all rows, for each fold
+    y: Array,
+    folds: list[Fold],
+    values: Callable[[Any, Any], Array],
+    max_time: float,
 ) -> tuple[Array, list[Any]]:
     """Fit a model with the settings of ``found`` on each fold, and return its values on held-out rows, fold by fold."""
     parts, models = [], []
-    for fold in folds:
+    for fold, x in zip(folds, inputs, strict=True):
         model = fit_in_time(clone(found), pick(x, fold.train), y[fold.train], max_time / len(folds))
         parts.append(values(model, pick(x, fold.held)))
         models.append(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from joker.tables.frames import NUMBER, RawTable
 from joker.tables.group_columns import promising_groups, rows_of_groups, same_categories, useful_groups
 from joker.tables.group_encoder import GroupEncoder
 from joker.tables.leave_one_out import (
+    GAUSSIAN,
     LAPLACIAN,
     MATERN12,
     Sample,
@@ -31,9 +32,15 @@ from joker.tables.problem import SEARCH_ROWS, Problem
 
 Array = NDArray[Any]
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
-MAX_WEIGHTED_INPUTS = 512
+MIN_ROWS_OF_WEIGHT = 5  # rows of the sample for each column
+MAX_FOLD_ROWS = (
+    600  # with at most so many rows every fold has weights of its own; with more, few of its rows choose them
+)
+MAX_WEIGHTED_INPUTS = 4_096
+MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
 GROUPS_SHARE = 0.05  # of the time: no further column of groups is tried after it
+MAX_SCALED_COLUMNS = 512  # with more columns only one scaling is tried
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on the same rows
 FIRST_SHARE = 0.4  # of the time, for the first of several variants
@@ -50,6 +57,16 @@ class Variant:
     weights: str
     share: float  # of the time that is left
     search: dict[str, Any]  # options of `joker.tune`
+    # The encoding for the training rows of a fold; None: the encoding of all rows.
+    fold_encoding: Callable[[Array], Encoding] | None = None
+
+    def of_fold(self, train: Array) -> tuple[Encoding | None, Any]:
+        """Return the encoding of a fold with these training rows, and the inputs of all rows."""
+        if self.fold_encoding is None or self.encoding is None or self.encoding.weights is None:
+            return self.encoding, self.x
+        encoding = self.fold_encoding(train)
+        assert encoding.weights is not None
+        return encoding, self.x / self.encoding.weights.astype(np.float32) * encoding.weights.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +80,20 @@ class Plain:
 
     def variant(self, share: float = 1.0) -> Variant:
         """Return the variant with equal weights."""
-        return Variant(self.encoding, self.x, self.scaling, "equal", share, {})
+        search = {} if self.has_laplacian else {"kernels": (GAUSSIAN, MATERN12)}
+        return Variant(self.encoding, self.x, self.scaling, "equal", share, search)
+
+    @property
+    def has_laplacian(self) -> bool:
+        """Whether the Laplacian kernel is tried."""
+        return bool(self.x.shape[1] <= MAX_LAPLACIAN_INPUTS)
 
     def weighted(self, weights: Array, kernel: str, share: float) -> Variant:
         """Return a variant with weights for a kernel."""
         own, x = replace(self.encoding, weights=weights), self.x * weights.astype(np.float32)
-        return Variant(own, x, self.scaling, f"for {kernel}", share, {"kernels": kernel, "relevance": False})
+        # The weights for distances of one kernel suit the other kernel of these distances, too.
+        tried = (MATERN12, GAUSSIAN) if kernel == MATERN12 else kernel
+        return Variant(own, x, self.scaling, f"for {kernel}", share, {"kernels": tried, "relevance": False})
 
 
 def variants(problem: Problem) -> Iterator[Variant]:
@@ -85,10 +110,10 @@ def variants(problem: Problem) -> Iterator[Variant]:
         return
     kinds, sample = choose_kinds(problem)
     plain = choose_scaling(problem, kinds, sample)
-    if not _may_be_weighted(plain):
+    if not _may_be_weighted(plain, sample):
         yield plain.variant()
         return
-    names = [MATERN12, *([LAPLACIAN] if len(problem.y) <= SEARCH_ROWS else [])]
+    names = [MATERN12, *([LAPLACIAN] if plain.has_laplacian and len(problem.y) <= SEARCH_ROWS else [])]
     first = _weighting(problem, plain, sample, names[0])
     equal_later = first is not None and first.error < (1 - MIN_WEIGHTING_GAIN) * plain.error
     order = [*names, None] if equal_later else [None, *names]
@@ -99,7 +124,7 @@ def variants(problem: Problem) -> Iterator[Variant]:
             continue
         found = first if kernel == names[0] else _weighting(problem, plain, sample, kernel)
         if found is not None:
-            yield plain.weighted(found.weights, kernel, share)
+            yield _with_fold_weights(problem, plain, kernel, plain.weighted(found.weights, kernel, share))
 
 
 def decided_kinds(problem: Problem) -> list[ColumnKind]:
@@ -133,9 +158,25 @@ def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
     return kinds, Sample(rows, coded_targets(problem.y[rows], problem.classes))
 
 
-def _may_be_weighted(plain: Plain) -> bool:
-    n, d = plain.x.shape
-    return n >= MIN_WEIGHTING_ROWS and len(plain.encoding.encoders) > 1 and d <= MAX_WEIGHTED_INPUTS
+def _may_be_weighted(plain: Plain, sample: Sample) -> bool:
+    m, columns, d = len(sample.rows), len(plain.encoding.encoders), plain.x.shape[1]
+    return m >= max(MIN_WEIGHTING_ROWS, MIN_ROWS_OF_WEIGHT * columns) and columns > 1 and d <= MAX_WEIGHTED_INPUTS
+
+
+def _with_fold_weights(problem: Problem, plain: Plain, kernel: str, variant: Variant) -> Variant:
+    """Return a variant whose folds have weights of their own, if there are few rows.
+
+    Weights that the targets of the held-out rows have chosen too would make these rows look easier than new ones.
+    """
+    if len(problem.y) > MAX_FOLD_ROWS:
+        return variant
+
+    def fold_encoding(train: Array) -> Encoding:
+        sample = Sample(train, coded_targets(problem.y[train], problem.classes))
+        found = _weighting(problem, plain, sample, kernel)
+        return replace(plain.encoding, weights=np.ones(plain.x.shape[1]) if found is None else found.weights)
+
+    return replace(variant, fold_encoding=fold_encoding)
 
 
 def _weighting(problem: Problem, plain: Plain, sample: Sample, kernel: str) -> Weighting | None:
@@ -147,7 +188,7 @@ def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) ->
     """Return the encoding whose leave-one-out error on a sample is the smallest."""
     best: Plain | None = None
     out_of_time = problem.clock.after(SCALING_SHARE)
-    for scaling in SCALINGS if len(kinds) <= MAX_WEIGHTED_INPUTS else (ROBUST,):
+    for scaling in SCALINGS if len(kinds) <= MAX_SCALED_COLUMNS else (ROBUST,):
         if best is not None and (not has_scalings(best.encoding) or out_of_time()):
             break
         encoding, x = fit_encoding(
