@@ -165,7 +165,7 @@ def fit_encoding(
         if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
             encoder, part = known, like[1][:, place : place + len(known.names)]
         else:
-            encoder, part = _fitted(_as_kind(column, kind), kind, y, classes, scaling, seed)
+            encoder, part = fit_column(_as_kind(column, kind), kind, y, classes, scaling, seed)
         place += len(known.names) if known is not None else 0
         encoders.append(encoder)
         parts.append(part.astype(np.float32, copy=False))
@@ -173,9 +173,10 @@ def fit_encoding(
     return Encoding(tuple(kinds), tuple(encoders), table.named), x
 
 
-def _fitted(
+def fit_column(
     column: RawColumn, kind: ColumnKind, y: Array, classes: int, scaling: str, seed: int
 ) -> tuple[AnyEncoder, Array]:
+    """Learn the encoding of one column, and return it with the inputs of the training rows."""
     encoder: AnyEncoder
     if kind.kind == DATE:
         encoder = fit_date(column)

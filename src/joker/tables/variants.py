@@ -13,7 +13,13 @@ from joker.tables.columns import DROP, GROUP, ColumnKind, decide_kinds
 from joker.tables.encoders import ROBUST, SCALINGS, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
 from joker.tables.frames import NUMBER, RawTable
-from joker.tables.group_columns import promising_groups, rows_of_groups, same_categories, useful_groups
+from joker.tables.group_columns import (
+    promising_groups,
+    rows_of_groups,
+    same_categories,
+    useful_categories,
+    useful_groups,
+)
 from joker.tables.group_encoder import GroupEncoder
 from joker.tables.leave_one_out import (
     GAUSSIAN,
@@ -39,7 +45,7 @@ MAX_FOLD_ROWS = (
 MAX_WEIGHTED_INPUTS = 4_096
 MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
-GROUPS_SHARE = 0.05  # of the time: no further column of groups is tried after it
+GROUPS_SHARE = 0.05  # of the time: no further column of groups, or of codes, is tried after it
 MAX_SCALED_COLUMNS = 512  # with more columns only one scaling is tried
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on the same rows
@@ -144,8 +150,12 @@ def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
         plain = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
         plain = [replace(kind, kind=DROP) if c in same else kind for c, kind in enumerate(plain)]
         _, x = fit_encoding(problem.inputs, *targets, kinds=plain, seed=problem.seed)
-        out_of_time = problem.clock.after(GROUPS_SHARE)
-        for j, kind in useful_groups(problem.inputs, kinds, places, x, *targets, problem.seed, out_of_time).items():
+        common, clock = (x, *targets, problem.seed), problem.clock
+        for j, kind in useful_groups(problem.inputs, kinds, places, *common, clock.after(GROUPS_SHARE)).items():
+            kinds[j] = kind
+        # A category with the same groups says already what this one would.
+        left = [j for j in places if kinds[j].kind == NUMBER and j not in same.values()]
+        for j, kind in useful_categories(problem.inputs, kinds, left, *common, clock.after(GROUPS_SHARE)).items():
             kinds[j] = kind
         for c, j in same.items():
             if kinds[j].kind == GROUP:
