@@ -231,3 +231,9 @@ def test_a_target_of_written_numbers_is_regression(tmp_path: Path) -> None:
     well("fit", tmp_path / "d.csv", *options)
     found = well("evaluate", tmp_path / "m.joker", tmp_path / "d.csv", "--json").document
     assert found["r2"] > 0.9
+
+
+def test_a_target_of_distinct_texts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("size,name\n" + "\n".join(f"{i},n{i}" for i in range(60)), encoding="utf-8")
+    said = refused("fit", tmp_path / "d.csv", "--target", "name", "--max-time", 0.2, "--out", tmp_path / "m.joker")
+    assert "text with 60 distinct values in 60 rows, such as 'n0'" in said

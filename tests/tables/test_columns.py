@@ -1,8 +1,11 @@
 """The kind of each column."""
 
+import warnings
+
 import numpy as np
 import pytest
 
+from joker import JokerRegressor
 from joker.errors import InvalidData, InvalidParameter
 from joker.tables.columns import decide_kinds
 from joker.tables.frames import read_table
@@ -58,11 +61,15 @@ def test_the_user_decides() -> None:
     assert found["a"] == ("drop", "as asked")
 
 
-def test_free_text_is_refused_with_a_remedy() -> None:
+def test_free_text_is_left_out_with_a_warning() -> None:
     text = [f"a long text about the wine number {j} and more" for j in range(N)]
-    with pytest.raises(InvalidData, match=r"'note' is free text.*columns=\{'note': 'drop'\}.*TfidfVectorizer"):
-        kinds(note=text)
-    assert kinds({"note": "drop"}, note=text, a=numbers())["note"][0] == "drop"
+    assert kinds(note=text, a=numbers())["note"] == ("drop", "free text: 10 words on average")
+    model = JokerRegressor(max_time=0.2, random_state=0)
+    with pytest.warns(UserWarning, match=r"left out: 'note'.*TfidfVectorizer"):
+        model.fit({"note": text, "a": numbers()}, numbers())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(columns={"note": "drop"}).fit({"note": text, "a": numbers()}, numbers())
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,18 @@ def column(values: object, name: str = "c", given: str | None = None) -> RawColu
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1,234", 1234.0), ("$12", 12.0), ("-$1,234.50", -1234.5), ("12%", 12.0), ("5 €", 5.0), ("1.5e3", 1500.0)],
+    [
+        ("1,234", 1234.0),
+        ("$12", 12.0),
+        ("-$1,234.50", -1234.5),
+        ("$-1,200", -1200.0),
+        ("(1,200)", -1200.0),
+        ("\u22125", -5.0),
+        ("+$3", 3.0),
+        ("12%", 12.0),
+        ("5 €", 5.0),
+        ("1.5e3", 1500.0),
+    ],
 )
 def test_numbers_with_a_decimal_point(text: str, value: float) -> None:
     assert NUMBERS["decimal point"](text) == value
@@ -36,7 +47,7 @@ def test_numbers_with_a_decimal_comma(text: str, value: float) -> None:
     assert NUMBERS["decimal comma"](text) == value
 
 
-@pytest.mark.parametrize("text", ["1,23,4", "12 km", "5+", "10-20", "", "$", "1.2.3"])
+@pytest.mark.parametrize("text", ["1,23,4", "12 km", "5+", "10-20", "", "$", "1.2.3", "-$-5", "(-5)", "()", "-"])
 def test_text_that_is_no_number(text: str) -> None:
     assert NUMBERS["decimal point"](text) is None
 

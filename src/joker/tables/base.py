@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from joker.data.schema import listed
 from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.calibration import Calibration
@@ -24,7 +25,7 @@ from joker.planning import Plan
 from joker.runtime import gpus
 from joker.tables.blend import Blend
 from joker.tables.candidates import Learnt
-from joker.tables.columns import DROP
+from joker.tables.columns import DROP, FREE_TEXT
 from joker.tables.encoding import fit_encoding
 from joker.tables.frames import RawTable, as_batches
 from joker.tables.html_view import TableView
@@ -153,7 +154,18 @@ class TableEstimator(TableView, BaseEstimator):
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows judge a fit that ends by its time limit
             learnt = learn(problem)
         self._keep(learnt, problem)
+        self._warn_of_free_text()
         return self
+
+    def _warn_of_free_text(self) -> None:
+        names = [row["name"] for row in self.columns_ if row["encoding"].startswith(FREE_TEXT)]
+        if names:
+            warnings.warn(
+                f"free text is not used; left out: {listed(names)}. Replace it by numbers, for example by "
+                "TfidfVectorizer and TruncatedSVD of scikit-learn, or give it the kind 'drop'.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Array, int]:
         """Return inputs, targets and the number of classes (0 for numbers), without rows that have no target."""

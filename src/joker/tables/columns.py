@@ -19,6 +19,7 @@ KINDS = (NUMBER, CATEGORY, GROUP, DATE, DROP, AUTO)
 MIN_IDENTIFIER_ROWS = 30  # with fewer rows a column of distinct words may still be a category
 IDENTIFIER_SHARE = 0.95  # distinct values, as a share of the rows, of a column of text that is an identifier
 FREE_TEXT_WORDS = 5.0  # mean number of words of a column of distinct values that is free text
+FREE_TEXT = "free text"
 SAME_CORRELATION = 0.99999  # of two columns of numbers that are one up to unit and rounding
 MAX_WHOLE = 2.0**53  # whole numbers of float64 are exact up to it
 MAX_COMPARED = 512  # columns of numbers that are compared with one another
@@ -123,11 +124,7 @@ def _text_kind(column: RawColumn, missing: Array) -> ColumnKind:
         return ColumnKind(name, CATEGORY)
     words = float(np.mean([len(value.split()) for value in list(distinct)[:1_000]]))
     if words >= FREE_TEXT_WORDS:
-        raise InvalidData(
-            f"text must be categories; column {name!r} is free text: {len(distinct):,} distinct values of {words:.0f} "
-            f"words on average. Leave it out with columns={{{name!r}: 'drop'}}, or replace it by numbers, for example "
-            "by TfidfVectorizer and TruncatedSVD of scikit-learn or by sentence embeddings."
-        )
+        return ColumnKind(name, DROP, f"{FREE_TEXT}: {words:.0f} words on average")
     return ColumnKind(name, DROP, f"an identifier: {len(distinct):,} distinct values")
 
 

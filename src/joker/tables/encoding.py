@@ -31,6 +31,7 @@ from joker.tables.text_values import DECIMAL_POINT, WRITINGS, find_writing, read
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
+MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
 MAX_ONE_HOT = 64  # levels that may have columns of their own
 FREQUENT_LEVELS = 20  # that have columns of their own, of a category with more levels
@@ -188,7 +189,8 @@ def fit_column(
         rare = max(2, min(RARE_ROWS, round(RARE_SHARE * len(column.values))))
         levels = len(count_levels(column))
         frequent = fit_levels(column, rare, MAX_ONE_HOT if levels <= MAX_ONE_HOT else FREQUENT_LEVELS)
-        if levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS:
+        enough = levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS
+        if enough and classes <= MAX_STATISTIC_CLASSES:
             return cross_fitted(column, y, classes, frequent, seed)
         encoder = frequent
     return encoder, encoder.transform(column)

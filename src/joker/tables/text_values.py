@@ -30,12 +30,13 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 
 # Words that mean a missing value where the other values of a column are numbers or dates; elsewhere they are levels.
 MARKS = frozenset({"-", "--", "---", ".", "..", "...", "–", "—", "n.a.", "missing", "unknown", "not available"})
-MONEY = r"[$€£¥]?\s?"
+MONEY = r"(?:[$€£¥]\s?)?"
+SIGN = r"[+\-\u2212]?"  # the minus sign of typography is not that of keyboards
 UNIT = re.compile(r"(.*[\d.])\s?([A-Za-zµ°²³/]+)\.?")
 BOUND = re.compile(r"(?:[<>≤≥~]=?)?\s?(.*?)\+?")
 TIME = r"(?:(?:T|,?\s+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?\s?([AaPp][Mm])?\s?(?:Z|UTC|[+-]\d{2}:?\d{2})?)?"
-POINT = re.compile(rf"([+-]?){MONEY}((?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?\s?[%$€£¥]?")
-COMMA = re.compile(rf"([+-]?){MONEY}((?:\d{{1,3}}(?:\.\d{{3}})+|\d+)(?:,\d*)?)([eE][+-]?\d+)?\s?[%$€£¥]?")
+POINT = re.compile(rf"({SIGN}{MONEY}{SIGN})((?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?\s?[%$€£¥]?")
+COMMA = re.compile(rf"({SIGN}{MONEY}{SIGN})((?:\d{{1,3}}(?:\.\d{{3}})+|\d+)(?:,\d*)?)([eE][+-]?\d+)?\s?[%$€£¥]?")
 ZERO_FIRST = re.compile(r"0\d+")
 CODE_NAME = re.compile(r"zip|post|plz|code|fips|phone|licen[cs]e|number|(^|[_ .-])(id|no|nr)$", re.IGNORECASE)
 YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})" + TIME)
@@ -48,17 +49,28 @@ CLOCK = re.compile(r"(\d{1,3}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?\s?([AaPp][Mm])?"
 
 
 def read_point(text: str) -> float | None:
-    """A number with a decimal point: ``1,234.5``, ``$12`` or ``12%``."""
-    found = POINT.fullmatch(text)
-    return None if found is None else float(found[1] + found[2].replace(",", "") + (found[3] or ""))
+    """A number with a decimal point: ``1,234.5``, ``$12``, ``-$12``, ``12%``, or ``(12)`` for −12."""
+    found = POINT.fullmatch(_without_brackets(text))
+    return None if found is None else _signed(found, found[2].replace(",", ""))
 
 
 def read_comma(text: str) -> float | None:
     """A number with a decimal comma: ``1.234,5``."""
-    found = COMMA.fullmatch(text)
-    if found is None:
+    found = COMMA.fullmatch(_without_brackets(text))
+    return None if found is None else _signed(found, found[2].replace(".", "").replace(",", "."))
+
+
+def _without_brackets(text: str) -> str:
+    return "-" + text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text
+
+
+def _signed(found: re.Match[str], digits: str) -> float | None:
+    """The number of its digits, its exponent and what is before them; None if that has two signs."""
+    signs = [character for character in found[1] if character in "+-\u2212"]
+    if len(signs) > 1:
         return None
-    return float(found[1] + found[2].replace(".", "").replace(",", ".") + (found[3] or ""))
+    size = float(digits + (found[3] or ""))
+    return size if signs in ([], ["+"]) else -size
 
 
 def read_year_first(text: str) -> datetime.datetime | None:

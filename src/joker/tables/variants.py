@@ -49,6 +49,7 @@ GROUPS_SHARE = 0.05  # of the time: no further column of groups, or of codes, is
 MAX_SCALED_COLUMNS = 512  # with more columns only one scaling is tried
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on the same rows
+MIN_TELLING_ROWS = 8  # of the sample for each column: with fewer, the error that weights save is not reliable
 FIRST_SHARE = 0.4  # of the time, for the first of several variants
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
 
@@ -121,7 +122,8 @@ def variants(problem: Problem) -> Iterator[Variant]:
         return
     names = [MATERN12, *([LAPLACIAN] if plain.has_laplacian and len(problem.y) <= SEARCH_ROWS else [])]
     first = _weighting(problem, plain, sample, names[0])
-    equal_later = first is not None and first.error < (1 - MIN_WEIGHTING_GAIN) * plain.error
+    promising = first is not None and first.error < (1 - MIN_WEIGHTING_GAIN) * plain.error
+    equal_later = promising and _telling_rows(problem, sample) >= MIN_TELLING_ROWS * len(plain.encoding.encoders)
     order = [*names, None] if equal_later else [None, *names]
     for place, kernel in enumerate(order):
         share = FIRST_SHARE if place == 0 else 1.0 / (len(order) - place)
@@ -171,6 +173,14 @@ def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
 def _may_be_weighted(plain: Plain, sample: Sample) -> bool:
     m, columns, d = len(sample.rows), len(plain.encoding.encoders), plain.x.shape[1]
     return m >= max(MIN_WEIGHTING_ROWS, MIN_ROWS_OF_WEIGHT * columns) and columns > 1 and d <= MAX_WEIGHTED_INPUTS
+
+
+def _telling_rows(problem: Problem, sample: Sample) -> int:
+    """The rows of a sample that determine weights: of classes, the rarer ones and as many of the most frequent one."""
+    m = len(sample.rows)
+    if not problem.classes:
+        return m
+    return int(min(m, 2 * (m - np.bincount(problem.y[sample.rows]).max())))
 
 
 def _with_fold_weights(problem: Problem, plain: Plain, kernel: str, variant: Variant) -> Variant:
