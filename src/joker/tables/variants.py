@@ -39,9 +39,7 @@ from joker.tables.problem import SEARCH_ROWS, Problem
 Array = NDArray[Any]
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
 MIN_ROWS_OF_WEIGHT = 5  # rows of the sample for each column
-MAX_FOLD_ROWS = (
-    600  # with at most so many rows every fold has weights of its own; with more, few of its rows choose them
-)
+MAX_FOLD_ROWS = 600  # rows of a table whose folds have weights of their own; with more rows that takes too long
 MAX_WEIGHTED_INPUTS = 4_096
 MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
@@ -51,6 +49,7 @@ SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after
 MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on the same rows
 MIN_TELLING_ROWS = 8  # of the sample for each column: with fewer, the error that weights save is not reliable
 FIRST_SHARE = 0.4  # of the time, for the first of several variants
+FOLD_WEIGHTS_SHARE = 0.04  # of the time: for the weights of one fold
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
 
 
@@ -193,15 +192,17 @@ def _with_fold_weights(problem: Problem, plain: Plain, kernel: str, variant: Var
 
     def fold_encoding(train: Array) -> Encoding:
         sample = Sample(train, coded_targets(problem.y[train], problem.classes))
-        found = _weighting(problem, plain, sample, kernel)
+        found = _weighting(problem, plain, sample, kernel, FOLD_WEIGHTS_SHARE)
         return replace(plain.encoding, weights=np.ones(plain.x.shape[1]) if found is None else found.weights)
 
     return replace(variant, fold_encoding=fold_encoding)
 
 
-def _weighting(problem: Problem, plain: Plain, sample: Sample, kernel: str) -> Weighting | None:
-    out_of_time = problem.clock.after(WEIGHTS_SHARE)
-    return fit_input_weights(plain.x[sample.rows], plain.encoding.groups, sample, kernel, out_of_time)
+def _weighting(
+    problem: Problem, plain: Plain, sample: Sample, kernel: str, share: float = WEIGHTS_SHARE
+) -> Weighting | None:
+    x, out_of_time = plain.x[sample.rows], problem.clock.after(share)
+    return fit_input_weights(x, plain.encoding.groups, sample, kernel, out_of_time)
 
 
 def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) -> Plain:
