@@ -208,3 +208,32 @@ def test_a_model_of_the_program_matches_names_in_python(tmp_path: Path) -> None:
     assert np.array_equal(model.predict(frame[["c", "a", "b"]]), expected)
     with pytest.raises(joker.errors.InvalidData, match="missing: 'b'"):
         model.predict(frame.rename(columns={"b": "z"}))
+
+
+def test_codes_and_marks_of_missing_values_in_a_file(tmp_path: Path) -> None:
+    rows = [f"{7 * i:05d},{'-' if i % 4 == 0 else i},{'.' if i % 9 == 0 else i}" for i in range(1, 80)]
+    (tmp_path / "d.csv").write_text("zip,age,y\n" + "\n".join(rows), encoding="utf-8")
+    options = ("--target", "y", "--max-time", 0.2, "--seed", 0, "--json", "-q", "--out", tmp_path / "m.joker")
+    facts = json.loads(well("fit", tmp_path / "d.csv", *options).out)
+    assert facts["estimator"] == "JokerRegressor"
+    kinds = {row["name"]: (row["kind"], row["encoding"]) for row in facts["columns"]}
+    assert kinds["zip"] == ("left out", "an identifier: 71 distinct values")
+    assert kinds["age"][0] == "number"
+    assert "indicator" in kinds["age"][1]
+    found = well("evaluate", tmp_path / "m.joker", tmp_path / "d.csv", "--json").document
+    assert found["rows"] == 71
+
+
+def test_a_target_of_written_numbers_is_regression(tmp_path: Path) -> None:
+    rows = [f'{i},"${1_000 + 10 * i:,}"' for i in range(80)]
+    (tmp_path / "d.csv").write_text("size,price\n" + "\n".join(rows), encoding="utf-8")
+    options = ("--target", "price", "--max-time", 0.2, "--seed", 0, "-q", "--out", tmp_path / "m.joker")
+    well("fit", tmp_path / "d.csv", *options)
+    found = well("evaluate", tmp_path / "m.joker", tmp_path / "d.csv", "--json").document
+    assert found["r2"] > 0.9
+
+
+def test_a_target_of_distinct_texts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("size,name\n" + "\n".join(f"{i},n{i}" for i in range(60)), encoding="utf-8")
+    said = refused("fit", tmp_path / "d.csv", "--target", "name", "--max-time", 0.2, "--out", tmp_path / "m.joker")
+    assert "text with 60 distinct values in 60 rows, such as 'n0'" in said

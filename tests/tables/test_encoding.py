@@ -3,7 +3,7 @@
 import numpy as np
 
 from joker.tables.encoders import SCALINGS
-from joker.tables.encoding import fit_encoding
+from joker.tables.encoding import MAX_STATISTIC_CLASSES, fit_encoding
 from joker.tables.frames import read_table
 
 
@@ -22,3 +22,11 @@ def test_another_scaling_keeps_the_encoders_of_words() -> None:
         np.testing.assert_array_equal(x, whole)
         np.testing.assert_array_equal(encoding.transform(table), again.transform(table))
         assert encoding.encoders[1] is first[0].encoders[1]
+
+
+def test_many_classes_have_no_mean_targets() -> None:
+    rows = 40 * (MAX_STATISTIC_CLASSES + 1)
+    table = read_table({"c": [f"level {j % 7}" for j in range(rows)]})
+    for classes, width in ((MAX_STATISTIC_CLASSES + 1, 7), (MAX_STATISTIC_CLASSES, 7 + MAX_STATISTIC_CLASSES)):
+        encoding, _ = fit_encoding(table, np.arange(rows) % classes, classes)
+        assert encoding.width == width

@@ -79,12 +79,12 @@ def test_as_many_rows_are_fitted_as_the_time_allows(
     problem, candidate = searched(x[:, 0].astype(np.float64), x)
     slow: list[int] = []
 
-    def fit_in_time(model: Any, inputs: Any, y: Any, given: float, least: float) -> float | None:
+    def fit_while_fast(model: Any, inputs: Any, y: Any, given: float, least: float) -> float | None:
         slow.append(len(y))
         epoch = (len(y) / 1_000) ** 2
         return epoch if least * epoch > given + 1e-3 else None
 
-    monkeypatch.setattr("joker.tables.final_fit.fit_in_time", fit_in_time)
+    monkeypatch.setattr("joker.tables.final_fit.fit_while_fast", fit_while_fast)
     search = replace(layout(), rows=np.arange(400))
     fitted(problem, candidate, search, Fit(np.arange(ROWS), seconds))
     assert slow[0] == ROWS

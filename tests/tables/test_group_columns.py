@@ -14,6 +14,7 @@ from joker.tables.group_columns import (
     promising_groups,
     rows_of_groups,
     same_categories,
+    useful_categories,
     useful_groups,
 )
 
@@ -120,3 +121,15 @@ def test_categories_with_the_same_groups(group: np.ndarray) -> None:
     kinds = decide_kinds(table, {"asked": "category"})
     assert same_categories(table, kinds, ("asked",), [0]) == {1: 0}
     assert same_categories(table, kinds, ("asked",), []) == {}
+
+
+def test_codes_with_a_weak_effect_are_categories(rng: np.random.Generator) -> None:
+    rows, codes = 4_000, 200
+    code, size = rng.integers(0, codes, rows), rng.normal(size=rows)
+    y = 0.5 * rng.normal(size=codes)[code] + size + rng.normal(size=rows)
+    table = read_table({"code": code, "size": size, "noise": rng.integers(0, codes, rows)})
+    kinds = decide_kinds(table)
+    x = np.column_stack([code / codes, size, table.columns[2].values / codes])
+    assert promising_groups(table, kinds, (), y, 0, 0) == [0]
+    found = useful_categories(table, kinds, [0, 2], x, y, 0, 0, never)
+    assert {j: kind.kind for j, kind in found.items()} == {0: "category"}

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import joker
+from joker.errors import ConvergenceWarning
+from joker.solvers.settings import RANDOM
 from joker.tables.problem import search_rows
-from joker.tables.search import EnoughTime, fit_in_time
+from joker.tables.search import FAR, EnoughTime, fit_while_fast, usable
 
 
 def running(seconds: float, epoch: float, method: str = "random_blocks") -> Any:
@@ -24,7 +26,8 @@ def running(seconds: float, epoch: float, method: str = "random_blocks") -> Any:
         (11, 1.1, "random_blocks", True),
         (9, 1.1, "random_blocks", False),
         (11, 1.1, "greedy_blocks", False),  # its last iterate may be far from the optimum
-        (51, 0.1, "greedy_blocks", True),
+        (21, 0.1, "greedy_blocks", True),
+        (51, 0.1, "random_blocks", True),
     ],
 )
 def test_a_fit_ends_after_its_time_when_its_model_is_usable(
@@ -44,13 +47,36 @@ def test_a_fit_that_is_too_slow_ends_early(seconds: float, epoch: float, slow: f
     assert watch.epoch_seconds == pytest.approx(slow) if slow else watch.epoch_seconds is None
 
 
-def test_a_fit_in_time_returns_how_slow_it_is() -> None:
+def test_a_fit_returns_how_slow_it_is() -> None:
     x = np.random.default_rng(0).standard_normal((4_000, 3))
     model = joker.KernelRidge(method="random_blocks", n_features=None, block_size=8, max_epochs=2)
-    assert fit_in_time(model, x, x[:, 0], 0.0, least_epochs=1e6) > 1e-4
-    assert fit_in_time(model, x, x[:, 0], 600.0, least_epochs=2) is None
+    assert fit_while_fast(model, x, x[:, 0], 0.0, least_epochs=1e6) > 1e-4
+    assert fit_while_fast(model, x, x[:, 0], 600.0, least_epochs=2) is None
     assert model.score(x, x[:, 0]) > 0.9
 
 
 def test_the_rows_of_a_search_follow_its_time() -> None:
     assert [search_rows(seconds) for seconds in (0, 30, 60, 600)] == [2_000, 5_000, 10_000, 10_000]
+
+
+@pytest.fixture
+def smooth(rng: np.random.Generator) -> tuple[Any, Any]:
+    x = rng.normal(size=(1_500, 3)).astype(np.float32)
+    return x, np.sin(2 * x[:, 0]) * x[:, 1]
+
+
+def test_a_fit_that_ends_far_from_its_optimum_is_repeated_with_random_blocks(smooth: tuple[Any, Any]) -> None:
+    x, y = smooth
+    settings = {"kernel": "matern12", "lam": 1e-3, "method": "conjugate_gradients", "max_epochs": 1, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        far = joker.KernelRidge(**settings).fit(x[:1_000], y[:1_000])
+    assert far.gap_ > FAR
+    found = usable(far, x[:1_000], y[:1_000], seconds=2.0)
+    assert (found.method, found.lam, found.kernel) == (RANDOM, far.lam, far.kernel)
+    assert found.score(x[1_000:], y[1_000:]) > max(0.8, far.score(x[1_000:], y[1_000:]))
+
+
+def test_a_fit_that_ends_near_its_optimum_is_kept(smooth: tuple[Any, Any]) -> None:
+    x, y = smooth
+    near = joker.KernelRidge(lam=1e-2, random_state=0).fit(x, y)
+    assert usable(near, x, y, seconds=2.0) is near

@@ -24,7 +24,18 @@ def column(values: object, name: str = "c", given: str | None = None) -> RawColu
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1,234", 1234.0), ("$12", 12.0), ("-$1,234.50", -1234.5), ("12%", 12.0), ("5 €", 5.0), ("1.5e3", 1500.0)],
+    [
+        ("1,234", 1234.0),
+        ("$12", 12.0),
+        ("-$1,234.50", -1234.5),
+        ("$-1,200", -1200.0),
+        ("(1,200)", -1200.0),
+        ("\u22125", -5.0),
+        ("+$3", 3.0),
+        ("12%", 12.0),
+        ("5 €", 5.0),
+        ("1.5e3", 1500.0),
+    ],
 )
 def test_numbers_with_a_decimal_point(text: str, value: float) -> None:
     assert NUMBERS["decimal point"](text) == value
@@ -36,7 +47,7 @@ def test_numbers_with_a_decimal_comma(text: str, value: float) -> None:
     assert NUMBERS["decimal comma"](text) == value
 
 
-@pytest.mark.parametrize("text", ["1,23,4", "12 km", "5+", "10-20", "", "$", "1.2.3"])
+@pytest.mark.parametrize("text", ["1,23,4", "12 km", "5+", "10-20", "", "$", "1.2.3", "-$-5", "(-5)", "()", "-"])
 def test_text_that_is_no_number(text: str) -> None:
     assert NUMBERS["decimal point"](text) is None
 
@@ -86,7 +97,46 @@ def test_words_among_numbers_are_missing_values() -> None:
     assert found.form == "number"
     assert np.isnan(found.values[-1])
     assert column(["1", "2", "5+"] * N).form == "text"  # a word with digits says something
-    assert column(["1", "unknown"] * N).form == "text"
+    assert column(["1", "low"] * N).form == "text"
+
+
+@pytest.mark.parametrize("mark", ["-", ".", "--", "Unknown", "missing", "n.a."])
+def test_marks_among_numbers_are_missing_values(mark: str) -> None:
+    found = column(["1", "2", mark, mark] * N)
+    assert found.form == "number"
+    assert np.isnan(found.values).sum() == 2 * N
+    assert column(["red", "blue", mark] * N).form == "text"
+    encoding, _ = fit_encoding(read_table({"c": [1.0, 2.0, np.nan] * N}), np.zeros(3 * N), 0)
+    alone = encoding.transform(read_table({"c": [mark]}))
+    assert np.array_equal(alone, encoding.transform(read_table({"c": [None]})))
+
+
+def test_numbers_with_a_unit() -> None:
+    found = column([f"{i / 2:g} kg" for i in range(N)])
+    assert (found.form, found.values[3], found.writing) == ("number", 1.5, "decimal point in kg")
+    years = column(["1 year", "12+ years", "-", *(f"{i} years" for i in range(2, N))])
+    assert years.values[:2].tolist() == [1.0, 12.0]
+    assert column([f"{i} {'kg' if i % 2 else 'lb'}" for i in range(N)]).form == "text"
+    assert column(["36 months", "60 months"] * N).form == "text"  # two levels are a category
+    with pytest.raises(InvalidData, match=r"got '5 lb'"):
+        read_as(RawColumn("mass", "text", np.array(["1 kg", "5 lb"], dtype=object)), found.writing)
+
+
+def test_numbers_with_bounds() -> None:
+    found = column(["<0.5", ">= 100", "50+", *(str(i) for i in range(N))])
+    assert found.values[:3].tolist() == [0.5, 100.0, 50.0]
+    assert column([f"{i}-{i + 9}" for i in range(N)]).form == "text"
+
+
+def test_a_target_of_written_numbers() -> None:
+    size = np.arange(100.0)
+    y = [f"${1_000 + 10 * i:,}" for i in range(100)]
+    y[7] = "-"
+    with pytest.warns(UserWarning, match="1 of 100 rows have no target"):
+        model = JokerRegressor(max_time=0.2, random_state=0).fit(size[:, None], y)
+    assert np.corrcoef(model.predict(size[:, None]), size)[0, 1] > 0.99
+    with pytest.raises(InvalidData, match="y must be numbers"):
+        JokerRegressor().fit(size[:, None], ["low", "high"] * 50)
 
 
 def test_codes_remain_text() -> None:

@@ -48,7 +48,7 @@ def open_training(data: Path, table: TableOptions, missing: Missing, report: Rep
         )
     selection = select_columns(columns, table.target, parse.names(table.columns), None, parse.names(table.drop))
     assert selection.target_name is not None
-    chosen = whole.select([*selection.names, selection.target_name])
+    chosen = _with_numbers(whole.select([*selection.names, selection.target_name]), selection.target_name)
     rows = _rows_to_keep(chosen, selection.target_name, missing, str(data), report)
     chosen = chosen if rows is None else chosen.take(rows)
     y = _values(chosen[selection.target_name])
@@ -70,6 +70,21 @@ def batches(table: Any, rows: int) -> Iterator[Any]:
     """Yield the rows of an Arrow table in batches."""
     for start in range(0, table.num_rows, rows):
         yield table.slice(start, rows)
+
+
+def _with_numbers(table: Any, target: str) -> Any:
+    """Return a table whose target has numbers in place of text such as $1,234; codes with leading zeros are classes."""
+    import pyarrow
+
+    from joker.tables.text_values import written_numbers  # imports scikit-learn, which --help does not need
+
+    if not pyarrow.types.is_string(table[target].type):
+        return table
+    numbers = written_numbers(np.array(table[target].to_pylist(), dtype=object), codes=False)
+    if numbers is None:
+        return table
+    column = pyarrow.array(numbers, from_pandas=True)  # NaN is a missing value
+    return table.set_column(table.column_names.index(target), target, column)
 
 
 def _values(column: Any) -> NDArray[Any]:

@@ -19,6 +19,8 @@ from joker.data.sources.column_selection import TableColumns
 from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import format_bytes
 
+MAX_CLASS_SHARE = 0.5  # distinct classes, as a share of the rows
+MIN_ROWS = 30  # a smaller table may be an example
 BEST_SHOWN = 5  # trials of the leaderboard that are printed
 
 
@@ -43,10 +45,12 @@ def fit_table(
         "random_state": compute.seed,
     }
     found = f" because it has {guess.reason}" if not model.task else ""
-    report.note(f"The target {data.target!r} means {task}{found}; --task changes that.")
     y = data.y
-    if task == "classification":
-        labels = as_labels(y)
+    labels = as_labels(y) if task == "classification" else None
+    if labels is not None and not model.task:
+        _check_repeated(data.target, labels)
+    report.note(f"The target {data.target!r} means {task}{found}; --task changes that.")
+    if labels is not None:
         weights = parse.class_weights(model.class_weight, np.unique(labels))
         estimator: Any = JokerClassifier(class_weight=weights, **settings)
         y = labels
@@ -58,6 +62,16 @@ def fit_table(
     estimator.fit(data.inputs, y)
     estimator.target_name_ = data.target
     return estimator, {"seconds": time.perf_counter() - started}
+
+
+def _check_repeated(target: str, labels: NDArray[Any]) -> None:
+    """Refuse text with about as many values as rows, which is no class unless the user says so."""
+    distinct = len(np.unique(labels))
+    if labels.dtype.kind not in "iuf" and len(labels) >= MIN_ROWS and distinct > MAX_CLASS_SHARE * len(labels):
+        raise InvalidData(
+            f"classes must repeat; the target {target!r} is text with {distinct:,} distinct values in {len(labels):,} "
+            f"rows, such as {str(labels[0])!r}. Write numbers as numbers, use another --target, or say --task classify."
+        )
 
 
 def as_labels(y: NDArray[Any]) -> NDArray[Any]:

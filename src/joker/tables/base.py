@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -150,13 +151,14 @@ class TableEstimator(TableView, BaseEstimator):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes")  # of many classes, one at a time
             warnings.filterwarnings("ignore", "Mean of empty slice")  # a class that only held-out rows have
+            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows judge a fit that ends by its time limit
             learnt = learn(problem)
         self._keep(learnt, problem)
         return self
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Array, int]:
         """Return inputs, targets and the number of classes (0 for numbers), without rows that have no target."""
-        inputs, labels = labelled_inputs(X, y, type(self).__name__)
+        inputs, labels = labelled_inputs(X, y, type(self).__name__, numbers=self._task == "regression")
         if isinstance(inputs, RawTable):
             inputs = with_values(inputs, self.columns)
         return inputs, *self._encode_target(labels)

@@ -26,6 +26,7 @@ class Candidate:
     first_model: Any  # of the first fold
     x: Any  # (n, d), the encoded inputs of all rows
     seconds: float = 0.0  # of the fit on the rows of the search
+    first_encoding: Any = None  # of the first fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,5 +78,7 @@ def blended(
         calibration = fit_calibration(mean, problem.y[rows], problem.weights(rows))
     else:
         residuals = problem.y[rows] - mean[:, 0]
-    blend, before = (Blend(tuple(encodings), part, problem.classes) for part in (members, first))
+    of_first = dict(enumerate(encodings)) | {c.member.encoding: c.first_encoding for c, _ in kept}
+    blend = Blend(tuple(encodings), members, problem.classes)
+    before = Blend(tuple(of_first.values()), first, problem.classes)
     return Learnt(blend, calibration, residuals, mean, rows, before, folds[0].held, leaderboard)

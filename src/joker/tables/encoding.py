@@ -26,11 +26,12 @@ from joker.tables.encoders import (
 from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tables.group_encoder import CODE_INPUTS, GroupEncoder, fit_group
 from joker.tables.target_statistics import cross_fitted
-from joker.tables.text_values import WRITINGS, find_writing, read_as
+from joker.tables.text_values import DECIMAL_POINT, WRITINGS, find_writing, read_as
 
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
+MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
 MAX_ONE_HOT = 64  # levels that may have columns of their own
 FREQUENT_LEVELS = 20  # that have columns of their own, of a category with more levels
@@ -123,6 +124,8 @@ def _as_kind(column: RawColumn, kind: ColumnKind) -> RawColumn:
         return RawColumn(column.name, wanted, np.full(len(column.values), empty, DATE_TYPE if wanted == DATE else None))
     if column.form == TEXT or (column.form == NUMBER and wanted == DATE):
         writing = kind.writing or find_writing(column, WRITINGS[wanted])
+        if writing is None and kind.kind == NUMBER and column.form == TEXT:  # a few rows, which may have marks only
+            writing = DECIMAL_POINT
         if writing is not None:
             return read_as(column, writing)
     if DATE in (wanted, column.form) or column.form == TEXT:
@@ -163,7 +166,7 @@ def fit_encoding(
         if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
             encoder, part = known, like[1][:, place : place + len(known.names)]
         else:
-            encoder, part = _fitted(_as_kind(column, kind), kind, y, classes, scaling, seed)
+            encoder, part = fit_column(_as_kind(column, kind), kind, y, classes, scaling, seed)
         place += len(known.names) if known is not None else 0
         encoders.append(encoder)
         parts.append(part.astype(np.float32, copy=False))
@@ -171,9 +174,10 @@ def fit_encoding(
     return Encoding(tuple(kinds), tuple(encoders), table.named), x
 
 
-def _fitted(
+def fit_column(
     column: RawColumn, kind: ColumnKind, y: Array, classes: int, scaling: str, seed: int
 ) -> tuple[AnyEncoder, Array]:
+    """Learn the encoding of one column, and return it with the inputs of the training rows."""
     encoder: AnyEncoder
     if kind.kind == DATE:
         encoder = fit_date(column)
@@ -185,7 +189,8 @@ def _fitted(
         rare = max(2, min(RARE_ROWS, round(RARE_SHARE * len(column.values))))
         levels = len(count_levels(column))
         frequent = fit_levels(column, rare, MAX_ONE_HOT if levels <= MAX_ONE_HOT else FREQUENT_LEVELS)
-        if levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS:
+        enough = levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS
+        if enough and classes <= MAX_STATISTIC_CLASSES:
             return cross_fitted(column, y, classes, frequent, seed)
         encoder = frequent
     return encoder, encoder.transform(column)

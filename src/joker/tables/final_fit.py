@@ -17,7 +17,7 @@ from joker.solvers.settings import RANDOM
 from joker.tables.candidates import Candidate, Learnt, blended
 from joker.tables.leave_one_out import GAUSSIAN
 from joker.tables.problem import Layout, Problem
-from joker.tables.search import fit_in_time
+from joker.tables.search import RANDOM_EPOCHS, fit_in_time, fit_while_fast
 
 Array = NDArray[Any]
 MIN_MEMBER_WEIGHT = 0.2  # a member of less weight is not fitted on more rows
@@ -29,7 +29,6 @@ LEAST_EPOCHS = 1.0  # of random blocks, that the time of a fit must allow
 FEWER = 0.9  # of the rows that such a fit could have by its first steps
 MIN_MORE_ROWS = 1.2  # times the rows of the search: a fit on fewer rows is not worth its time
 GPU_FEATURES = 60_000  # random features on a GPU, where a step with so many takes less than a millisecond
-EPOCHS = 15  # of random blocks, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +99,15 @@ def fitted(problem: Problem, candidate: Candidate, search: Layout, fit: Fit) -> 
     y, end = problem.targets(candidate.member.target), problem.clock.spent + fit.seconds
     rows, seconds = fit.rows, fit.seconds
     while True:
-        settings = {"lam": penalty(candidate, len(rows)), "method": RANDOM, "max_epochs": EPOCHS, "momentum": True}
+        settings = {
+            "lam": penalty(candidate, len(rows)),
+            "method": RANDOM,
+            "max_epochs": RANDOM_EPOCHS,
+            "momentum": True,
+        }
         model = clone(candidate.member.model).set_params(**(settings | fit.settings))
         enough = MIN_MORE_ROWS * len(search.rows) >= len(rows)
-        slow = fit_in_time(model, pick(candidate.x, rows), y[rows], seconds, 0.0 if enough else LEAST_EPOCHS)
+        slow = fit_while_fast(model, pick(candidate.x, rows), y[rows], seconds, 0.0 if enough else LEAST_EPOCHS)
         if slow is None:
             return model
         seconds = max(0.0, end - problem.clock.spent)
@@ -136,7 +140,7 @@ def narrowed(problem: Problem, candidate: Candidate, search: Layout) -> Candidat
         if candidate.seconds > seconds:
             break
         started = problem.clock.spent
-        fit_in_time(model, pick(candidate.x, rows), y[rows], seconds)
+        model = fit_in_time(model, pick(candidate.x, rows), y[rows], seconds)
         held = problem.values(model, pick(candidate.x, fold.held))
         values, residuals = problem.decoded(held, fold.held, member.target)
         if loss(values) > (1 - MIN_NARROWER_GAIN) * loss(candidate.held):

@@ -2,7 +2,8 @@
 
 Alone: the mean target of the other rows of a group must predict better than the mean of the neighbouring groups does.
 With all columns: the code of the group must reduce the leave-one-out error of a kernel ridge regression. Both have
-samples of whole groups, since a sample of rows leaves too few of each group.
+samples of whole groups, since a sample of rows leaves too few of each group. Where codes do not help, the mean target
+of the group may: the column is then a category.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from joker.tables.columns import CATEGORY, GROUP, ColumnKind, has_whole_numbers
 from joker.tables.encoders import ROBUST, as_levels
+from joker.tables.encoding import fit_column
 from joker.tables.frames import NUMBER, RawColumn, RawTable
 from joker.tables.group_encoder import GroupEncoder, fit_group
-from joker.tables.leave_one_out import Sample, best_errors, coded_targets
+from joker.tables.leave_one_out import Sample, best_errors, coded_targets, make_sample
 
 Array = NDArray[Any]
 MIN_ROWS = 200
@@ -26,6 +28,7 @@ MIN_GROUPS = 20  # a kernel separates fewer values as numbers
 MIN_GROUP_ROWS = 2.5  # on average
 MIN_GAIN = 0.01  # share of the squared error that a group, or its neighbours, must save
 MIN_CODE_GAIN = 0.06  # share of the leave-one-out error that codes must save: codes of quantities save a little, too
+MIN_CATEGORY_GAIN = 0.01  # the same, of a category in place of a number
 MAX_JUDGED = 3  # columns that are judged with all other columns, the most promising first
 SCREENED_ROWS = 20_000  # of the first judgement
 JUDGED_ROWS = 800  # of the second, whose cost is cubic in these
@@ -90,6 +93,33 @@ def useful_groups(
             smooth = gains_of_groups(column, y, classes, seed).neighbours > MIN_GAIN
             useful[j] = replace(kinds[j], kind=GROUP, code_size=best, with_number=smooth)
             encoders[j] = replace(encoder, size=best)
+    return useful
+
+
+def useful_categories(
+    table: RawTable,
+    kinds: Sequence[ColumnKind],
+    places: Sequence[int],
+    x: Array,  # (n, d), all columns as they are encoded with numbers
+    y: Array,  # (n,)
+    classes: int,
+    seed: int,
+    out_of_time: Callable[[], bool],
+) -> dict[int, ColumnKind]:
+    """Return the columns of numbers that reduce the leave-one-out error as categories, such as codes of occupations."""
+    useful: dict[int, ColumnKind] = {}
+    sample = make_sample(y, classes, seed, JUDGED_ROWS)
+    before = x[sample.rows]
+    error = _error(before, sample) if places else 0.0
+    for j in places:
+        kind = replace(kinds[j], kind=CATEGORY)
+        _, part = fit_column(table.columns[j], kind, y, classes, ROBUST, seed)
+        joined = np.hstack([before, part[sample.rows]])
+        found = _error(joined, sample)
+        if found < (1 - MIN_CATEGORY_GAIN) * error:
+            useful[j], before, error = kind, joined, found
+        if out_of_time():
+            break
     return useful
 
 

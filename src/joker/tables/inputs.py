@@ -14,6 +14,7 @@ from joker.data.array_rows import as_array
 from joker.errors import InvalidData
 from joker.tables.frames import RawTable, is_matrix, read_table
 from joker.tables.targets import present_targets
+from joker.tables.text_values import written_numbers
 
 Array = NDArray[Any]
 
@@ -32,13 +33,18 @@ def shape_of(inputs: Any) -> tuple[int, int]:
     return (inputs.rows, len(inputs.columns)) if isinstance(inputs, RawTable) else (inputs.shape[0], inputs.shape[1])
 
 
-def labelled_inputs(X: Any, y: Any, estimator: str) -> tuple[Any, Array]:
-    """Return inputs and targets without the rows that have no target; ``estimator`` is its name in messages."""
+def labelled_inputs(X: Any, y: Any, estimator: str, *, numbers: bool) -> tuple[Any, Array]:
+    """Return inputs and targets without the rows that have no target; ``estimator`` is its name in messages.
+
+    With ``numbers``, targets such as ``$1,234`` are read as numbers.
+    """
     if y is None and isinstance(X, Store):
         y = X.y
     if y is None:
         raise InvalidData(f"{estimator} requires y to be passed, but the target y is None. Give the target.")
     inputs, labels = as_inputs(X), _labels(y)
+    if numbers and labels.dtype.kind not in "biuf" and (written := written_numbers(labels)) is not None:
+        labels = written
     rows, width = shape_of(inputs)
     if rows < 2 or not width:
         what = f"{width} feature(s) (shape=({rows}, {width}))" if not width else f"{rows} sample(s)"

@@ -15,7 +15,7 @@ from joker.tables.encoding import fit_encoding
 from joker.tables.ensemble import MIN_GAIN
 from joker.tables.final_fit import fit_on_many_rows
 from joker.tables.frames import RawTable
-from joker.tables.leave_one_out import Sample, best_errors, make_sample
+from joker.tables.leave_one_out import Sample, best_errors, make_sample, sample_rows
 from joker.tables.memory import is_limited, memory_of_models
 from joker.tables.problem import Layout, Problem, make_layout
 from joker.tables.search import held_out_values, tuned
@@ -35,8 +35,10 @@ def learn(problem: Problem) -> Learnt:
     leaderboard: list[dict[str, Any]] = []
     for variant in variants(problem):
         encodings.append(variant.encoding)
+        started = problem.clock.spent
         candidates.append(_candidate(problem, len(encodings) - 1, variant, form, search, leaderboard))
-        if problem.clock.left < search.least_share * problem.clock.limit:
+        left = problem.clock.left
+        if left < search.least_share * problem.clock.limit or left < problem.clock.spent - started:
             break
     gain = MIN_GAIN if search.all_rows else MIN_GAIN_OF_MANY_ROWS
     learnt = blended(problem, encodings, candidates, search.folds, leaderboard, gain)
@@ -48,7 +50,7 @@ def choose_form(problem: Problem) -> str:
     forms = forms_to_try(problem.y)
     if len(forms) == 1 or not isinstance(problem.inputs, RawTable):
         return forms[0]
-    sample = make_sample(problem.y, 0, problem.seed)
+    sample = make_sample(problem.y, 0, problem.seed, sample_rows(problem.clock.limit))
     y = problem.y[sample.rows]
     losses = {}
     for form in forms:
@@ -81,12 +83,16 @@ def _candidate(
     leaderboard += [{**facts, **trial} for trial in found.trials]
     if not search.folds:
         return Candidate(Member(number, found.model, 1.0, target), np.zeros((0, 1)), None, x)
+    first = variant.encoding
     if search.all_rows:
         limit = max(2.0, 0.6 * share * problem.clock.left)
         folds = search.folds[: max(1, int(limit / max(found.fit_seconds, 1e-3)))]
-        held, models = held_out_values(found.model, x, y, folds, problem.values, limit)
+        encoded = [variant.of_fold(fold.train) for fold in folds]
+        held, models = held_out_values(found.model, [x for _, x in encoded], y, folds, problem.values, limit)
+        first = encoded[0][0]
     else:
         folds, models = search.folds, [found.model]
         held = problem.values(found.model, pick(x, folds[0].held))
     held, residuals = problem.decoded(held, np.concatenate([fold.held for fold in folds]), target)
-    return Candidate(Member(number, found.model, 1.0, target, residuals), held, models[0], x, found.fit_seconds)
+    member = Member(number, found.model, 1.0, target, residuals)
+    return Candidate(member, held, models[0], x, found.fit_seconds, first)

@@ -17,7 +17,9 @@ from torch import Tensor
 
 Array = NDArray[Any]
 GAUSSIAN, MATERN12, LAPLACIAN = "gaussian", "matern12", "laplacian"
-SAMPLE_ROWS = 1_200  # the cost of a step is cubic in these
+SAMPLE_ROWS = 1_200  # at most; the cost of a step is cubic in these
+MIN_SAMPLE_ROWS = 300
+FULL_SAMPLE_SECONDS = 60.0  # the time limit of a fit that has so many; with less time the cost falls with the limit
 BANDWIDTHS = (0.5, 1.0, 2.0)  # multiples of the median distance
 PENALTIES = (0.01, 0.1, 1.0)  # λ, for a kernel with k(x, x) = 1 and targets of deviation 1
 CONSTANT = 10.0  # is added to the kernel, in place of an intercept
@@ -36,9 +38,23 @@ class Sample:
     y: Tensor  # (m, t), of deviation about 1
 
 
-def make_sample(y: Array, classes: int, seed: int) -> Sample:
-    """Draw rows."""
-    rows = np.sort(np.random.RandomState(seed).permutation(len(y))[:SAMPLE_ROWS])
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """The weights of the inputs for a kernel."""
+
+    weights: Array  # (d,)
+    error: float  # mean squared, left one out, with these weights
+
+
+def sample_rows(seconds: float) -> int:
+    """Return the number of rows of a sample, for a fit with a time limit."""
+    share: float = min(1.0, seconds / FULL_SAMPLE_SECONDS) ** (1 / 3)
+    return max(MIN_SAMPLE_ROWS, round(SAMPLE_ROWS * share))
+
+
+def make_sample(y: Array, classes: int, seed: int, count: int = SAMPLE_ROWS) -> Sample:
+    """Draw at most ``count`` rows."""
+    rows = np.sort(np.random.RandomState(seed).permutation(len(y))[:count])
     return Sample(rows, coded_targets(y[rows], classes))
 
 
@@ -51,6 +67,34 @@ def coded_targets(y: Array, classes: int) -> Tensor:  # (m,) -> (m, t)
     return torch.from_numpy((y - y.mean()) / (deviation if deviation > 0 else 1.0))[:, None]
 
 
+class LeaveOneOut(torch.autograd.Function):
+    """The errors e = (A y) / diag(A) of A = M⁻¹, with a gradient that takes one product of matrices.
+
+    With r = A y, a = diag(A) and the gradients ė of e, those of M are −(A ṙ) rᵀ − A diag(ȧ) A, where ṙ = ė / a and
+    ȧ = −Σ ė r / a² over the columns of targets.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        matrix: Tensor,  # (m, m)
+        y: Tensor,  # (m, t)
+    ) -> Tensor:  # (m, t)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        inverse = torch.linalg.inv(matrix) if int(failed) else torch.cholesky_inverse(factor)
+        solved = inverse @ y
+        ctx.save_for_backward(inverse, solved)
+        return solved / inverse.diagonal()[:, None]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        inverse, solved = ctx.saved_tensors
+        (gradient,), diagonal = gradients, inverse.diagonal()
+        of_solved = gradient / diagonal[:, None]
+        of_diagonal = -(gradient * solved).sum(dim=1) / diagonal.square()
+        return -(inverse @ of_solved) @ solved.T - (inverse * of_diagonal) @ inverse, None
+
+
 def errors(
     k: Tensor,  # (m, m)
     y: Tensor,  # (m, t)
@@ -59,9 +103,7 @@ def errors(
     """Return the error of each row when its own target is left out."""
     matrix = k + CONSTANT
     matrix.diagonal().add_(lam)
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    inverse = torch.linalg.inv(matrix) if int(failed) else torch.cholesky_inverse(factor)
-    wrong: Tensor = inverse @ y / inverse.diagonal()[:, None]
+    wrong: Tensor = LeaveOneOut.apply(matrix, y)  # type: ignore[no-untyped-call]
     return wrong
 
 
@@ -82,7 +124,7 @@ def fit_input_weights(
     sample: Sample,
     kernel: str,
     out_of_time: Callable[[], bool],
-) -> Array | None:  # (d,)
+) -> Weighting | None:
     """Minimise the leave-one-out error over the weight of each column, the bandwidth and λ.
 
     The result is None if no step was better than equal weights, or there was no time for one.
@@ -109,8 +151,7 @@ def fit_input_weights(
         optimizer.step()
     if best is None or lowest >= first:
         return None
-    weights: Array = np.exp(np.maximum(best - best.max(), MIN_LOG_WEIGHT))[groups]
-    return weights
+    return Weighting(np.exp(np.maximum(best - best.max(), MIN_LOG_WEIGHT))[groups], lowest)
 
 
 def _kernel(x: Tensor, kernel: str, log_sigma: Tensor) -> Tensor:  # (m, d) -> (m, m)

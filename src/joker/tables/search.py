@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
+from joker import kernels
 from joker.callbacks import Callback, Run
 from joker.data.array_rows import pick
 from joker.distributed import current
+from joker.estimators import resolve
 from joker.solvers import Reason
 from joker.solvers.settings import RANDOM
 from joker.tables.validation import Fold
@@ -25,7 +27,9 @@ SEARCH_SHARE = 0.35  # of the time of an encoding: for its trials
 FIT_SHARE = 0.35  # of the time of an encoding: for the fit after its trials
 FAR = 0.1  # relative gap above which a last iterate is not usable
 PROBE_SHARE = 0.1  # of the time of a fit: its speed is judged after it
-MOST_TIMES = 5.0  # times its limit that a fit may take until its model is usable
+MOST_TIMES = 5.0  # times its limit that a fit with random blocks may take until its model is usable
+MOST_TIMES_OF_OTHERS = 2.0  # the same for other methods; random blocks then take their place
+RANDOM_EPOCHS = 15  # at most
 
 
 @dataclass
@@ -55,7 +59,7 @@ class EnoughTime(Callback):
     """Ends a fit after a time, but not before its model is usable.
 
     With random blocks a model is usable after one epoch. Other methods return their last iterate, which must be near
-    the optimum. A fit never takes more than `MOST_TIMES` as long as it should.
+    the optimum. The fit ends in any case after `MOST_TIMES` or `MOST_TIMES_OF_OTHERS` as long as it should take.
 
     Parameters
     ----------
@@ -74,9 +78,9 @@ class EnoughTime(Callback):
         if self._is_too_slow(run):
             self.epoch_seconds = run.seconds / run.epoch
             return Reason.TIME.value
-        random = run.training.descent.settings.method == RANDOM and run.epoch >= 1
-        limit = self.seconds * (1 if random else MOST_TIMES)
-        return Reason.TIME.value if run.seconds >= limit else None
+        random = run.training.descent.settings.method == RANDOM
+        times = MOST_TIMES_OF_OTHERS if not random else MOST_TIMES if run.epoch < 1 else 1
+        return Reason.TIME.value if run.seconds >= times * self.seconds else None
 
     def epoch(self, run: Run) -> str | None:
         near = run.record is not None and run.record.relative_gap <= FAR
@@ -88,12 +92,38 @@ class EnoughTime(Callback):
         return judged and self.least_epochs * run.seconds > run.epoch * self.seconds
 
 
-def fit_in_time(model: Any, x: Any, y: Array, seconds: float, least_epochs: float = 0.0) -> float | None:
+def fit_while_fast(model: Any, x: Any, y: Array, seconds: float, least_epochs: float) -> float | None:
     """Fit a model for about so many seconds. Return the seconds of an epoch where it is too slow, else None."""
     watch = EnoughTime(max(1.0, seconds), least_epochs)
     model.set_params(max_time=float("inf"), callbacks=[watch]).fit(x, y)
     model.set_params(callbacks=None)
     return watch.epoch_seconds
+
+
+def fit_in_time(model: Any, x: Any, y: Array, seconds: float) -> Any:
+    """Fit a model for about so many seconds, and return it, or one with random blocks in its place."""
+    fit_while_fast(model, x, y, seconds, 0.0)
+    return usable(model, x, y, seconds)
+
+
+def usable(model: Any, x: Any, y: Array, seconds: float) -> Any:
+    """Return a fitted model, or one with random blocks in its place if its fit ended far from the optimum.
+
+    The predictions of such a last iterate may be useless, however well the same settings do on fewer rows.
+    """
+    if model.gap_ <= FAR or model.method == RANDOM:
+        return model
+    return fit_in_time(clone(model).set_params(**random_blocks(model, *x.shape)), x, y, seconds)
+
+
+def random_blocks(model: Any, n: int, d: int) -> dict[str, Any]:
+    """Return the settings of a fit with random blocks, which has a usable model after one epoch.
+
+    With the kernel itself, momentum lowers their gap faster.
+    """
+    exact = resolve.n_features(model.n_features, model.features, kernels.get(model.kernel), n, d) is None
+    settings = {"max_epochs": RANDOM_EPOCHS, "method": RANDOM}
+    return settings | ({"momentum": True} if exact else {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,20 +149,26 @@ def tuned(
     limit = share * clock.left
     if x.shape[0] < MIN_TUNING_ROWS or (is_classifier(estimator) and len(np.unique(y)) == len(y)):
         return Found(clone(estimator).fit(x, y), [], 0.0)
-    model = clone(estimator).set_params(callbacks=[EnoughTime(max(1.0, FIT_SHARE * limit))])
+    seconds = max(1.0, FIT_SHARE * limit)
+    model = clone(estimator).set_params(callbacks=[EnoughTime(seconds)])
     result = tune(x, y, estimator=model, max_time=SEARCH_SHARE * limit, random_state=seed, scoring=scoring, **search)
-    best = result.estimator.set_params(callbacks=None)
-    return Found(best, result.table, result.fit_seconds)
+    started = clock.spent
+    best = usable(result.estimator.set_params(callbacks=None), x, y, seconds)
+    return Found(best, result.table, clock.spent - started if best.method == RANDOM else result.fit_seconds)
 
 
 def held_out_values(
-    found: Any, x: Any, y: Array, folds: list[Fold], values: Callable[[Any, Any], Array], max_time: float
+    found: Any,
+    inputs: list[Any],  # of all rows, for each fold
+    y: Array,
+    folds: list[Fold],
+    values: Callable[[Any, Any], Array],
+    max_time: float,
 ) -> tuple[Array, list[Any]]:
     """Fit a model with the settings of ``found`` on each fold, and return its values on held-out rows, fold by fold."""
     parts, models = [], []
-    for fold in folds:
-        model = clone(found)
-        fit_in_time(model, pick(x, fold.train), y[fold.train], max_time / len(folds))
+    for fold, x in zip(folds, inputs, strict=True):
+        model = fit_in_time(clone(found), pick(x, fold.train), y[fold.train], max_time / len(folds))
         parts.append(values(model, pick(x, fold.held)))
         models.append(model)
     return np.concatenate(parts), models

@@ -123,6 +123,6 @@ def class_codes(y: Array) -> tuple[Array, Array]:
     if len(classes) < 2:
         raise InvalidData(
             f"Classifier can't train when only one class is present: y must have at least two classes; got one class, "
-            f"{classes[0]!r}. Add rows."
+            f"{classes.tolist()[0]!r}. Add rows."
         )
     return classes, codes.ravel()

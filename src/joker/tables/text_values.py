@@ -16,21 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.errors import InvalidData
-from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable, read_table
 
 Array = NDArray[Any]
 MIN_SHARE = 0.95  # of the values of a column must be of one writing; a few words among them are then missing values
 MAX_ODD_WORDS = 3  # distinct words of such a column
+MIN_VALUES = 20  # distinct values of numbers with a unit or a bound; with fewer, a category has more information
 CODE_DIGITS = 5  # whole numbers with at least so many digits, all of equal length, are codes such as ZIP codes
 PIVOT_YEAR = 69  # two-digit years from it on are of the twentieth century
 YEARS = (1900, 2100)  # of dates that are written as one number
 EPOCH = datetime.datetime(1970, 1, 1)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
-MONEY = r"[$€£¥]?\s?"
+# Words that mean a missing value where the other values of a column are numbers or dates; elsewhere they are levels.
+MARKS = frozenset({"-", "--", "---", ".", "..", "...", "–", "—", "n.a.", "missing", "unknown", "not available"})
+MONEY = r"(?:[$€£¥]\s?)?"
+SIGN = r"[+\-\u2212]?"  # the minus sign of typography is not that of keyboards
+UNIT = re.compile(r"(.*[\d.])\s?([A-Za-zµ°²³/]+)\.?")
+BOUND = re.compile(r"(?:[<>≤≥~]=?)?\s?(.*?)\+?")
 TIME = r"(?:(?:T|,?\s+)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?\s?([AaPp][Mm])?\s?(?:Z|UTC|[+-]\d{2}:?\d{2})?)?"
-POINT = re.compile(rf"([+-]?){MONEY}((?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?\s?[%$€£¥]?")
-COMMA = re.compile(rf"([+-]?){MONEY}((?:\d{{1,3}}(?:\.\d{{3}})+|\d+)(?:,\d*)?)([eE][+-]?\d+)?\s?[%$€£¥]?")
+POINT = re.compile(rf"({SIGN}{MONEY}{SIGN})((?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?\s?[%$€£¥]?")
+COMMA = re.compile(rf"({SIGN}{MONEY}{SIGN})((?:\d{{1,3}}(?:\.\d{{3}})+|\d+)(?:,\d*)?)([eE][+-]?\d+)?\s?[%$€£¥]?")
 ZERO_FIRST = re.compile(r"0\d+")
 CODE_NAME = re.compile(r"zip|post|plz|code|fips|phone|licen[cs]e|number|(^|[_ .-])(id|no|nr)$", re.IGNORECASE)
 YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})" + TIME)
@@ -43,17 +49,28 @@ CLOCK = re.compile(r"(\d{1,3}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?\s?([AaPp][Mm])?"
 
 
 def read_point(text: str) -> float | None:
-    """A number with a decimal point: ``1,234.5``, ``$12`` or ``12%``."""
-    found = POINT.fullmatch(text)
-    return None if found is None else float(found[1] + found[2].replace(",", "") + (found[3] or ""))
+    """A number with a decimal point: ``1,234.5``, ``$12``, ``-$12``, ``12%``, or ``(12)`` for −12."""
+    found = POINT.fullmatch(_without_brackets(text))
+    return None if found is None else _signed(found, found[2].replace(",", ""))
 
 
 def read_comma(text: str) -> float | None:
     """A number with a decimal comma: ``1.234,5``."""
-    found = COMMA.fullmatch(text)
-    if found is None:
+    found = COMMA.fullmatch(_without_brackets(text))
+    return None if found is None else _signed(found, found[2].replace(".", "").replace(",", "."))
+
+
+def _without_brackets(text: str) -> str:
+    return "-" + text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text
+
+
+def _signed(found: re.Match[str], digits: str) -> float | None:
+    """The number of its digits, its exponent and what is before them; None if that has two signs."""
+    signs = [character for character in found[1] if character in "+-\u2212"]
+    if len(signs) > 1:
         return None
-    return float(found[1] + found[2].replace(".", "").replace(",", ".") + (found[3] or ""))
+    size = float(digits + (found[3] or ""))
+    return size if signs in ([], ["+"]) else -size
 
 
 def read_year_first(text: str) -> datetime.datetime | None:
@@ -97,7 +114,8 @@ def read_clock(text: str) -> datetime.datetime | None:
     return None if time is None else EPOCH + time
 
 
-NUMBERS: dict[str, Callable[[str], float | None]] = {"decimal point": read_point, "decimal comma": read_comma}
+DECIMAL_POINT = "decimal point"
+NUMBERS: dict[str, Callable[[str], float | None]] = {DECIMAL_POINT: read_point, "decimal comma": read_comma}
 DATES: dict[str, Callable[[str], datetime.datetime | None]] = {
     "year first": read_year_first,
     "month first": read_month_first,
@@ -106,6 +124,7 @@ DATES: dict[str, Callable[[str], datetime.datetime | None]] = {
     "one number": read_one_number,
     "clock": read_clock,
 }
+IN_UNIT, WITH_BOUNDS = " in ", " with bounds"  # after the name of a writing of numbers
 # The writings that a column may have, by the kind that the user gives it.
 WRITINGS = {"auto": (*DATES, *NUMBERS), "date": (*DATES,), "number": (*NUMBERS,), "group": (*NUMBERS,)}
 
@@ -123,7 +142,7 @@ def _with_values(column: RawColumn, kind: str | None) -> RawColumn:
     if column.declared_category and kind is None:
         return column
     writing = find_writing(column, WRITINGS.get(kind or "auto", ()))
-    if writing is None or (kind is None and writing in NUMBERS and has_codes(column)):
+    if writing is None or (kind is None and writing not in DATES and has_codes(column)):
         return column
     return read_as(column, writing)
 
@@ -135,7 +154,44 @@ def find_writing(column: RawColumn, names: Collection[str]) -> str | None:
     elif column.form != TEXT:
         return None
     counts = Counter(text for text in _texts(column) if text is not None) if names else Counter()
-    return next((name for name in names if _is_written(counts, (DATES | NUMBERS)[name])), None)
+    found = next((name for name in names if _is_written(counts, reader(name))), None)
+    if found is None and len(counts) >= MIN_VALUES:
+        more = [name + how for name in names if name in NUMBERS for how in _more_writings(counts)]
+        found = next((name for name in more if _is_written(counts, reader(name))), None)
+    return found
+
+
+def _more_writings(counts: Counter[str]) -> list[str]:
+    """Return what may be said of numbers beside their digits: bounds, and the unit of the most frequent text."""
+    unit = UNIT.fullmatch(BOUND.fullmatch(counts.most_common(1)[0][0])[1])  # type: ignore[index]  # it matches any text
+    return [WITH_BOUNDS, *([] if unit is None else [IN_UNIT + _singular(unit[2])])]
+
+
+def reader(writing: str) -> Callable[[str], Any]:
+    """Return the function that reads one value of a writing."""
+    if writing in DATES:
+        return DATES[writing]
+    name, _, unit = writing.removesuffix(WITH_BOUNDS).partition(IN_UNIT)
+    read = NUMBERS[name]
+    if unit:
+        return lambda text: read_in_unit(text, read, unit)
+    return (lambda text: read_bound(text, read)) if writing.endswith(WITH_BOUNDS) else read
+
+
+def read_bound(text: str, read: Callable[[str], float | None]) -> float | None:
+    """A number that may be a bound: ``<0.5``, ``>= 100`` or ``10+``."""
+    found = BOUND.fullmatch(text)
+    return None if found is None else read(found[1].strip())
+
+
+def read_in_unit(text: str, read: Callable[[str], float | None], unit: str) -> float | None:
+    """A number in a unit, perhaps a bound: ``12 km``, ``1 year``, ``2 years`` or ``10+ years``."""
+    found = UNIT.fullmatch(text.replace("+", ""))
+    return None if found is None or _singular(found[2]) != unit else read_bound(found[1].strip(), read)
+
+
+def _singular(unit: str) -> str:
+    return unit.lower().removesuffix("s") or unit.lower()
 
 
 def _in_years(values: Array) -> bool:
@@ -144,15 +200,34 @@ def _in_years(values: Array) -> bool:
 
 
 def _is_written(counts: Counter[str], read: Callable[[str], Any]) -> bool:
-    """Whether almost all values can be read, and the others are a few words without digits."""
+    """Whether almost all values can be read; the others are marks of missing values or a few words without digits."""
     odd: list[str] = []
-    for text in counts:
+    total = 0
+    for text, count in counts.items():
+        if text.lower() in MARKS:
+            continue
+        total += count
         if read(text) is None:
             odd.append(text)
             if len(odd) > MAX_ODD_WORDS or has_digits(text):
                 return False
-    total = sum(counts.values())
     return total > 0 and sum(counts[text] for text in odd) <= (1 - MIN_SHARE) * total
+
+
+def written_numbers(
+    values: Array,  # (n,)
+    *,
+    codes: bool = True,
+) -> Array | None:  # (n,)
+    """Return text that is written numbers as numbers, with NaN where a value is missing; None if it is other text.
+
+    Without ``codes``, digits with a leading zero are other text.
+    """
+    column = read_table({"y": values}).columns[0]
+    writing = find_writing(column, NUMBERS) if column.form == TEXT else None
+    if writing is None or (not codes and has_codes(column)):
+        return None
+    return read_as(column, writing).values
 
 
 def has_digits(text: str) -> bool:
@@ -172,17 +247,17 @@ def has_codes(column: RawColumn) -> bool:
 
 def read_as(column: RawColumn, writing: str) -> RawColumn:
     """Return the values of a column of text; a word without digits is a missing value."""
-    read: Callable[[str], Any] = (DATES | NUMBERS)[writing]
+    read = reader(writing)
     texts = _texts(column)
-    values = {text: None if text is None else read(text) for text in set(texts)}
-    wrong = [text for text, value in values.items() if value is None and text is not None]
+    values = {text: None if text is None or text.lower() in MARKS else read(text) for text in set(texts)}
+    wrong = [text for text, value in values.items() if value is None and text is not None and text.lower() not in MARKS]
     if bad := sorted(text for text in wrong if has_digits(text)) or (wrong if len(wrong) == len(set(texts)) else []):
-        what = "numbers" if writing in NUMBERS else "dates or times"
+        what = "dates or times" if writing in DATES else "numbers"
         raise InvalidData(
             f"column {column.name!r} must have {what}, as the training rows have, written alike ({writing}); got "
             f"{bad[0]!r}. Correct it, or use a missing value."
         )
-    if writing in NUMBERS:
+    if writing not in DATES:
         numbers = [np.nan if (value := values[text]) is None else value for text in texts]
         return RawColumn(column.name, NUMBER, np.array(numbers, dtype=np.float64), writing=writing)
     dates = [np.datetime64("NaT") if (value := values[text]) is None else np.datetime64(value) for text in texts]

@@ -15,8 +15,8 @@ from joker.data.sources.text_files import OPENERS, TextFormat, blocks, detect_fo
 from joker.data.sources.validation import check_names, refuse_empty
 from joker.errors import InvalidData, InvalidFile, MissingFile
 
-MIN_NUMBER_SHARE = 0.95  # of the values of a column must be numbers; a few words among them are then missing values
-MAX_ODD_WORDS = 3  # distinct words of such a column
+# Digits with a leading zero are codes, such as ZIP codes, and remain text.
+NUMBER = r"^[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf(inity)?)$"
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".data")
 
 
@@ -87,27 +87,23 @@ def _texts(block: bytes, text_format: TextFormat, path: Path) -> Any:
 
 
 def _inferred(values: Any, decimal: str) -> Any:
-    """Return a column of text as numbers or truth values if it has such values, else as text."""
+    """Return a column of text as numbers or truth values if all of its values are such, else as text.
+
+    The tables of `joker.tables` read other ways of writing numbers, with marks of missing values among them.
+    """
     import pyarrow
     from pyarrow import compute
 
     values = compute.utf8_trim_whitespace(values)
     words = compute.utf8_lower(values)
-    present = len(values) - values.null_count
-    if not present:
+    if values.null_count == len(values):
         return values
     truths = pyarrow.array(["true", "false"])
     if _all_in(words, truths):
         return compute.equal(words, "true")
     numbers = compute.replace_substring(values, ",", ".") if decimal == "," else values
-    is_number = compute.match_substring_regex(
-        numbers, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf(inity)?)$"
-    )
-    count = compute.sum(is_number).as_py() or 0
-    odd = compute.unique(compute.filter(values, compute.invert(is_number))) if count < present else []
-    if count == present or (count >= MIN_NUMBER_SHARE * present and len(odd) <= MAX_ODD_WORDS):
-        kept = compute.if_else(is_number, numbers, None)
-        return compute.cast(kept, pyarrow.float64())
+    if compute.all(compute.match_substring_regex(numbers, NUMBER)).as_py():
+        return compute.cast(numbers, pyarrow.float64())
     return values
 
 

@@ -1,0 +1,62 @@
+"""The encodings that a search tries, and their order."""
+
+from typing import Any
+
+import numpy as np
+
+import joker
+from joker.tables.frames import read_table
+from joker.tables.leave_one_out import GAUSSIAN, MATERN12
+from joker.tables.problem import Problem
+from joker.tables.search import Clock
+from joker.tables.variants import MAX_FOLD_ROWS, MAX_LAPLACIAN_INPUTS, variants
+
+LONG = 1e6  # seconds
+
+
+def problem(x: Any, y: Any) -> Problem:
+    return Problem(read_table(x), y, 0, joker.KernelRidge(standardize=False), Clock(LONG), 0)
+
+
+def test_weights_come_first_where_few_columns_matter(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(400, 8))
+    found = list(variants(problem(x, np.sin(2 * x[:, 0]))))
+    assert [one.weights for one in found] == ["for matern12", "for laplacian", "equal"]
+    weights = found[0].encoding.weights  # type: ignore[union-attr]
+    assert weights is not None
+    assert weights.argmax() == 0
+    assert weights[1:].max() < 0.5
+
+
+def test_equal_weights_come_first_where_all_columns_matter(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(400, 4))
+    assert next(variants(problem(x, np.sin(x.sum(axis=1))))).weights == "equal"
+
+
+def test_columns_without_enough_rows_have_equal_weights(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(300, 100))
+    assert [one.weights for one in variants(problem(x, x[:, 0]))] == ["equal"]
+
+
+def test_many_inputs_have_no_laplacian(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(60, MAX_LAPLACIAN_INPUTS + 1))
+    (found,) = variants(problem(x, x[:, 0]))
+    assert found.search == {"kernels": (GAUSSIAN, MATERN12)}
+
+
+def test_folds_of_few_rows_have_weights_of_their_own(rng: np.random.Generator) -> None:
+    for rows, own in ((300, True), (MAX_FOLD_ROWS + 1, False)):
+        x = rng.normal(size=(rows, 5))
+        variant = next(variants(problem(x, np.sin(3 * x[:, 0]) + 0.5 * rng.normal(size=rows))))
+        encoding, inputs = variant.of_fold(np.arange(rows // 2))
+        assert (encoding is not variant.encoding) == own
+        assert np.array_equal(inputs, variant.x) != own
+        if own:
+            table = read_table(x)
+            assert np.allclose(inputs, encoding.transform(table), rtol=1e-5, atol=1e-6)  # type: ignore[union-attr]
+
+
+def test_held_out_rows_of_noise_are_not_predicted(rng: np.random.Generator) -> None:
+    x, y = rng.normal(size=(300, 30)), rng.normal(size=300)
+    model = joker.JokerRegressor(max_time=3, random_state=0).fit(x, y)
+    assert model.held_out_score_ < 0.05
