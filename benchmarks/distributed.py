@@ -2,6 +2,7 @@
 
     python benchmarks/distributed.py                  # a few minutes; as many processes as there are cores
     python benchmarks/distributed.py --processes 1 2 4
+    python benchmarks/distributed.py --nccl           # a step on a CUDA GPU, alone and as a group of one process
 
 The efficiency of p processes is the time of one process, divided by p times the time of p. With features (m = 20,000)
 a process has m/p of them, and a step sends b² + b·t numbers: the kernel matrix and the predictions of a block. With
@@ -30,10 +31,12 @@ from joker.solvers import Settings
 
 SEED = 0
 CASES: dict[str, dict[str, Any]] = {
-    "features, m = 20,000": {"n": 20_480, "m": 20_000, "block": 512, "loss": "squared_hinge", "steps": 12},
-    "kernel itself, n = 30,000": {"n": 30_000, "m": None, "block": 1_024, "loss": "hinge", "steps": 12},
+    "features, m = 20,000": {"n": 20_480, "m": 20_000, "block": 512, "loss": "squared_hinge", "warm_up": 2},
+    "kernel itself, n = 30,000": {"n": 30_000, "m": None, "block": 1_024, "loss": "hinge", "warm_up": 10},
 }
-WARM_UP = 2  # steps that are not counted
+STEPS = 12  # that are counted
+MEMORY = "1GB"  # of a process; the first ten steps with the kernel itself fill it with kept rows, and are not counted
+NCCL_STEPS = ("squared_hinge, mixed", "1 column, m 50,000", "exact gaussian")  # cases of step.py
 
 
 def work(name: str) -> dict[str, Any]:
@@ -48,18 +51,18 @@ def work(name: str) -> dict[str, Any]:
     settings = Settings(block_size=case["block"], seed=SEED, averaging=case["m"] is not None)
     with joker.distributed.group(600.0) as processes:
         training = joker.prepare(
-            x, signs, loss=case["loss"], lam=1 / 32, n_features=case["m"], memory="4GB", settings=settings
+            x, signs, loss=case["loss"], lam=1 / 32, n_features=case["m"], memory=MEMORY, settings=settings
         )
         descent = training.descent
-        for _ in range(WARM_UP):
+        for _ in range(case["warm_up"]):
             descent.step()
         processes.decide(True)
         before, started = processes.sent, time.perf_counter()
-        for _ in range(case["steps"]):
+        for _ in range(STEPS):
             descent.step()
         processes.decide(True)
-        seconds = (time.perf_counter() - started) / case["steps"]
-        sent = (processes.sent - before) / case["steps"]
+        seconds = (time.perf_counter() - started) / STEPS
+        sent = (processes.sent - before) / STEPS
         b, size, itemsize = case["block"], processes.size, x.element_size()
         longest = -(-case["n"] // size)
         formula = itemsize * (b * b + b) if case["m"] else itemsize * longest
@@ -91,15 +94,45 @@ def run(name: str, count: int) -> dict[str, Any]:
     return result
 
 
+def nccl() -> dict[str, Any]:
+    """Return the milliseconds of a step on a GPU of one process alone, and of one process that is a group on NCCL."""
+    import step
+
+    from joker.distributed import ALONE, TorchGroup, activate
+
+    torch.distributed.init_process_group("nccl", init_method="tcp://127.0.0.1:29517", rank=0, world_size=1)
+    found: dict[str, Any] = {}
+    for case in (case for case in step.cases() if case.name in NCCL_STEPS):
+        times: dict[str, list[float]] = {"alone": [], "group": []}
+        for _ in range(3):
+            for label, processes in (("alone", ALONE), ("group", TorchGroup())):
+                with activate(processes):
+                    descent = case.descent()
+                    for _ in range(step.WARM):
+                        descent.step()
+                    times[label].append(step.milliseconds(descent.step))
+        alone, group = (sorted(times[label])[1] for label in ("alone", "group"))
+        found[case.name] = {"alone_ms": round(alone, 4), "group_ms": round(group, 4), "ratio": round(group / alone, 3)}
+        print(case.name, found[case.name], flush=True)
+    torch.distributed.destroy_process_group()
+    return {"machine": common.machine(SEED) | common.gpu("cuda"), "steps": found}
+
+
 def main() -> None:
     """Run every case with each number of processes, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}))
     parser.add_argument("--out", type=Path, default=common.RESULTS)
+    parser.add_argument("--nccl", action="store_true", help="measure a step on a GPU only")
     parser.add_argument("--work", choices=tuple(CASES), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
         print(json.dumps(work(given.work)))
+        return
+    path = given.out / "distributed.json"
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if given.nccl:
+        common.write_json(path, results | {"nccl": nccl()})
         return
     cases: dict[str, Any] = {}
     for name, settings in CASES.items():
@@ -109,7 +142,7 @@ def main() -> None:
             entry["efficiency"] = round(alone / (entry["processes"] * entry["seconds_per_step"]), 3)
             print(name, entry, flush=True)
         cases[name] = {"settings": settings, "runs": found}
-    common.write_json(given.out / "distributed.json", {"machine": common.machine(SEED), "cases": cases})
+    common.write_json(path, results | {"machine": common.machine(SEED), "cases": cases})
 
 
 if __name__ == "__main__":

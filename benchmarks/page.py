@@ -141,6 +141,12 @@ SECTIONS = (
         "python benchmarks/solved.py",
     ),
     Section(
+        "default_fits",
+        "Where default fits end",
+        "Default settings of every estimator, at most 10,000 rows; the tolerance of the relative gap is 1e-3.",
+        "python benchmarks/default_fits.py",
+    ),
+    Section(
         "distributed",
         "Several processes",
         "Processes with one thread each on one computer, rows of covtype. The efficiency is the time of one process, "

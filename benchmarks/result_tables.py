@@ -233,6 +233,11 @@ def distributed(results: Results) -> Iterator[str]:
         for run in case["runs"]
     ]
     yield table(("case", "processes", "step", "efficiency", "bytes that a process gives to a step"), rows)
+    if "nccl" in results:
+        yield "A step on a GPU, of one process alone and of one process that is a group on NCCL:"
+        steps = results["nccl"]["steps"].items()
+        cells = [[name, f"{s['alone_ms']:.3f} ms", f"{s['group_ms']:.3f} ms", s["ratio"]] for name, s in steps]
+        yield table(("step", "alone", "group", "ratio"), cells)
 
 
 def multiclass(results: Results) -> Iterator[str]:
@@ -411,6 +416,20 @@ def solved(results: Results) -> Iterator[str]:
     yield table(("problem", "five epochs", "default", "λ: five epochs", "default", "gap: five epochs", "default"), rows)
 
 
+def default_fits(results: Results) -> Iterator[str]:
+    """Where the default fit of each estimator ends, and the fits of the demo beside a busy process."""
+    rows = [
+        [name, kind, f"{found['rows']:,}", f"{found['gap']:.1e}", seconds(found["seconds"])]
+        for name, fits in results["sets"].items()
+        for kind, found in fits.items()
+    ]
+    yield table(("set", "estimator", "rows", "gap", "fit"), rows)
+    if "busy" in results:
+        yield "The fits of the demo, alone and beside a busy process on the same two cores:"
+        cells = [[name, seconds(f["alone"]), seconds(f["busy"]), f["ratio"]] for name, f in results["busy"].items()]
+        yield table(("fit", "alone", "beside a busy process", "ratio"), cells)
+
+
 def _choice(axis: str, name: str, curves: Results, verdict: Results, bases: Sequence[str]) -> list[object]:
     cells = [
         " / ".join(f"{curves[data][e - 1]['error']:.4f}" for e in EPOCHS if e <= len(curves[data])) for data in bases
@@ -544,8 +563,8 @@ def _details(name: str, models: Results) -> Iterator[list[object]]:
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
-        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, distributed, multiclass, tuning,
-        standardize, out_of_core, path, averaging, block_solver, ablations, search_ablations, solved, scaling,
-        figures, demo, tables,
+        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
+        multiclass, tuning, standardize, out_of_core, path, averaging, block_solver, ablations, search_ablations,
+        solved, scaling, figures, demo, tables,
     )
 }  # fmt: skip

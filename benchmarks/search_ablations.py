@@ -34,11 +34,11 @@ AXES: dict[str, dict[str, tuple[str, str, Any] | None]] = {
         "40": None,
         "12": ("joker.tuning.trial_runner", "SQUARED_TRIAL_EPOCHS", 12),
     },
-    "table: fit on all rows": {
-        "random blocks, two λ, a narrower bandwidth": None,
-        "the λ of the search": ("joker.tables.final_fit", "FINAL_LAMBDAS", (1.0,)),
+    "table: fit on many rows": {
+        "as many rows as allow an epoch": None,
+        "as many as allow three epochs": ("joker.tables.final_fit", "LEAST_EPOCHS", 3.0),
         "the bandwidth of the search": ("joker.tables.final_fit", "MIN_NARROWER_GAIN", 1.0),
-        "the method of the search": ("joker.tables.final_fit", "final_settings", lambda candidate, n: {}),
+        "the rows of the search": ("joker.tables.final_fit", "fits", lambda problem, search, seconds: []),
     },
 }
 

@@ -130,6 +130,25 @@ def fails(out: str) -> None:
         joker.KernelLogistic(**BASE, n_features=50, callbacks=callbacks).fit(X, CLASSES)
 
 
+GPU_CASES = ("logistic, 3 classes, features", "squared, exact", "hinge, features", "path, exact")
+
+
+def gpu_fit(name: str) -> np.ndarray:
+    """Return the values of the prediction function of a case, which is fitted on the first GPU."""
+    kind, settings, target = CASES[name]
+    model = getattr(joker, kind)(**{**BASE, **settings}, device="cuda:0").fit(X, target)
+    return np.asarray(getattr(model, "decision_function", model.predict)(X))
+
+
+def one_gpu(out: str) -> None:
+    """Fit on one GPU that all processes share, which send by gloo."""
+    torch.distributed.init_process_group("gloo")
+    with joker.distributed.group() as processes:
+        found = {name: gpu_fit(name) for name in GPU_CASES}
+    if processes.rank == 0:
+        torch.save(found, out)
+
+
 # Fits that a process does on its part of the rows. A row store has the rows of one process in the same order, so that
 # the steps are the same; those of a folder are in another order, so that the problem is solved to the end.
 SHARED: dict[str, tuple[str, dict[str, Any]]] = {

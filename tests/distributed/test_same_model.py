@@ -35,6 +35,14 @@ def test_the_model_does_not_depend_on_the_number_of_processes(tmp_path: Path, co
     assert saved.score(worker.X, worker.CLASSES) > 0.7
 
 
+@pytest.mark.gpu
+def test_processes_that_share_a_gpu_give_the_model_of_one(tmp_path: Path) -> None:
+    ended = run(2, "one_gpu", tmp_path / "found.pt")
+    assert [status for status, _ in ended] == [0, 0], ended
+    for name, values in torch.load(tmp_path / "found.pt", weights_only=False).items():
+        np.testing.assert_allclose(values, worker.gpu_fit(name), atol=1e-5, err_msg=name)
+
+
 def test_one_process_is_a_group_without_messages() -> None:
     with joker.distributed.group() as processes:
         assert processes is ALONE is current()

@@ -7,6 +7,7 @@ import torch
 
 from joker import kernels
 from joker.data import TensorRows
+from joker.kernels.with_constant import WithConstant
 from joker.solvers.kept_kernel_rows import KeptKernelRows, kept_bytes, kept_rows
 
 KERNEL = kernels.get("gaussian", bandwidth=1.5)
@@ -77,11 +78,29 @@ def test_the_whole_product_does_not_depend_on_the_threads(monkeypatch: pytest.Mo
     assert all(torch.equal(products[0], other) for other in products[1:])
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_sum_of_an_intercept_is_precise(whole: bool) -> None:
+    """Dual points of a small λ are large, and their sum is almost 0: float32 would lose it."""
+    memory = KeptKernelRows(TensorRows(X), WithConstant(kernels.get("gaussian", bandwidth=1e-3)), 700, 2**24)
+    v, out = 1e6 * torch.randn(len(X), 1, generator=torch.Generator().manual_seed(1)), torch.zeros(len(X), 1)
+    v -= v.double().mean().float()
+    if whole:
+        memory.add_whole_product(v, out)
+    else:
+        memory.add_product(torch.arange(len(X)), X, v, out)
+    expected = v.double() + v.double().sum()  # the kernel of two rows is 0
+    assert (out.double() - expected).abs().max() <= 2 * torch.finfo(torch.float32).eps * expected.abs().max()
+
+
 def test_a_row_is_computed_once() -> None:
     calls = []
 
     class Counted:
-        diag, work_bytes = KERNEL.diag, KERNEL.work_bytes
+        diag, work_bytes, constant = KERNEL.diag, KERNEL.work_bytes, 0.0
+
+        @property
+        def without_constant(self) -> Counted:
+            return self
 
         def __call__(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
             calls.append(len(z))

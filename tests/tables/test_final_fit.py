@@ -1,5 +1,6 @@
-"""The fit on all of many rows: what it takes from the search on some of them, and what it changes."""
+"""The fit on many rows: what it takes from the search on some of them, and on how many rows it is."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import joker
 from joker.estimators import resolve
 from joker.tables.blend import Member
 from joker.tables.candidates import Candidate
-from joker.tables.final_fit import final_settings, narrowed
+from joker.tables.final_fit import Fit, fits, fitted, narrowed, on_more_rows, penalty
 from joker.tables.problem import Layout, Problem
 from joker.tables.search import Clock
 from joker.tables.targets import IDENTITY, fit_number_target
@@ -54,10 +55,69 @@ def test_a_good_bandwidth_stays_and_so_does_any_without_time(
     assert narrowed(problem, candidate, layout()) is candidate
 
 
-def test_the_fit_on_all_rows_needs_no_float64_and_has_a_usable_model_after_an_epoch(x: Any) -> None:
+def test_the_fit_on_more_rows_needs_no_float64(x: Any) -> None:
     _, candidate = searched(x[:, 0].astype(np.float64), x, lam=1e-6)
-    settings = final_settings(candidate, 50_000)
-    assert settings["lam"] == [pytest.approx(50_000 * np.finfo(np.float32).eps)]
-    assert (settings["method"], settings["momentum"]) == ("random_blocks", True)
-    assert not resolve.rounding_matters(candidate.member.model.set_params(**settings), 50_000, None)
-    assert "momentum" not in final_settings(candidate, 60_000)  # with features
+    lam = penalty(candidate, 50_000)
+    assert lam == pytest.approx(50_000 * np.finfo(np.float32).eps)
+    assert not resolve.rounding_matters(candidate.member.model.set_params(lam=lam), 50_000, None)
+
+
+def many_rows(n: int, n_features: Any = "auto", gpu: Any = None) -> tuple[Problem, Layout]:
+    """Return a problem of n rows without inputs, and a search on 10,000 of them."""
+    estimator = joker.KernelRidge(n_features=n_features)
+    rows = np.arange(n)
+    return Problem(None, np.zeros(n), 0, estimator, Clock(60), 0, gpu=gpu), Layout(
+        [Fold(rows, rows[:9])], rows[:10_000]
+    )
+
+
+@pytest.mark.parametrize(("seconds", "rows"), [(4.5, 1_500), (2.0, 900), (0.8, 569)])
+def test_as_many_rows_are_fitted_as_the_time_allows(
+    x: Any, monkeypatch: pytest.MonkeyPatch, seconds: float, rows: int
+) -> None:
+    """Two epochs must be possible; the search had 400 rows."""
+    problem, candidate = searched(x[:, 0].astype(np.float64), x)
+    slow: list[int] = []
+
+    def fit_in_time(model: Any, inputs: Any, y: Any, given: float, least: float) -> float | None:
+        slow.append(len(y))
+        epoch = (len(y) / 1_000) ** 2
+        return epoch if least * epoch > given + 1e-3 else None
+
+    monkeypatch.setattr("joker.tables.final_fit.fit_in_time", fit_in_time)
+    search = replace(layout(), rows=np.arange(400))
+    fitted(problem, candidate, search, Fit(np.arange(ROWS), seconds))
+    assert slow[0] == ROWS
+    assert slow[-1] == pytest.approx(rows, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("n", "given", "gpu", "expected"),
+    [
+        (40_000, "auto", None, [(40_000, {})]),
+        (400_000, "auto", None, [(50_000, {}), (400_000, {"n_features": 4_000})]),
+        (400_000, None, None, [(50_000, {})]),
+        (400_000, 700, None, [(400_000, {})]),  # the number of the estimator
+        (40_000, "auto", "cuda", [(40_000, {"device": "cuda"})]),
+        (400_000, "auto", "cuda", [(400_000, {"device": "cuda", "n_features": 60_000})]),
+        (400_000, 700, "cuda", [(400_000, {"device": "cuda"})]),
+    ],
+)
+def test_the_kernel_itself_on_some_rows_and_features_on_all(
+    n: int, given: Any, gpu: Any, expected: list[tuple[int, dict[str, Any]]]
+) -> None:
+    problem, search = many_rows(n, given, gpu)
+    found = list(fits(problem, search, 1e6))
+    named = [{k: v for k, v in fit.settings.items() if k in ("device", "n_features")} for fit in found]
+    assert list(zip([len(fit.rows) for fit in found], named, strict=True)) == expected
+
+
+def test_a_fit_that_is_worse_on_held_out_rows_is_not_used(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = np.sin(4 * x[:, 0]).astype(np.float64)
+    problem, candidate = searched(y, x, bandwidth=0.4, standardize=False)
+    few, all_rows = np.arange(20), np.arange(SEARCHED)
+    for rows, better in ((few, False), (all_rows, True)):
+        given = candidate if rows is few else replace(candidate, held=np.zeros_like(candidate.held))
+        monkeypatch.setattr("joker.tables.final_fit.fits", lambda *_, rows=rows: [Fit(rows, 60.0)])
+        found = on_more_rows(problem, given, layout(), 10.0)
+        assert (found is not given) == better

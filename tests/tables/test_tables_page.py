@@ -32,6 +32,10 @@ STATED = {
     "a tenth of them, at most N, is held out": "problem.MAX_HELD_OUT",
     "the search has a sample of N rows": "problem.SEARCH_ROWS",
     "the loss of the held-out rows falls by N%": "final_fit.MIN_NARROWER_GAIN",
+    "for at most N times its part": "search.MOST_TIMES",
+    "With more than N rows (fewer": "problem.SEARCH_ROWS",
+    "for 30 s, and at least N)": "problem.MIN_SEARCH_ROWS",
+    "else with N random features. `device": "final_fit.GPU_FEATURES",
     "The default is N s and a further millisecond": "base.BASE_SECONDS",
     "for each row, at most N s": "base.MAX_SECONDS",
 }

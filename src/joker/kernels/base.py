@@ -91,6 +91,16 @@ class Kernel(ABC):
         object.__setattr__(self, "bandwidth", check_bandwidth(self.bandwidth))  # torch has no large whole numbers
 
     @property
+    def constant(self) -> float:
+        """The constant that is added for an intercept; 0 for a kernel without one."""
+        return 0.0
+
+    @property
+    def without_constant(self) -> Kernel:
+        """The kernel without that constant."""
+        return self
+
+    @property
     def own_profile(self) -> str | None:
         """``fused``, if this class itself defines it: a derived class may be another function."""
         name: str | None = vars(type(self)).get("fused")

@@ -31,6 +31,14 @@ class WithConstant(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", self.inner.bandwidth)
 
+    @property
+    def constant(self) -> float:
+        return 1.0
+
+    @property
+    def without_constant(self) -> Kernel:
+        return self.inner
+
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         return self.inner(x, z) + 1  # not in place, as a kernel may return a view
 

@@ -60,7 +60,8 @@ class KeptKernelRows:
 
     def __init__(self, x: Rows, kernel: KernelFunction, count: int, budget: int, own: slice | None = None) -> None:
         n = len(x)
-        self.x, self.kernel, self.budget = x, kernel, budget
+        # The constant of an intercept is left out: its product is a sum, which is computed in float64.
+        self.x, self.kernel, self.constant, self.budget = x, kernel.without_constant, kernel.constant, budget
         self.columns = x if own is None else x.part(own)
         self.square = len(self.columns) == n
         self.memory = torch.empty(count, len(self.columns), dtype=x.dtype)
@@ -75,6 +76,7 @@ class KeptKernelRows:
         for at in range(0, len(rows), len(self.row)):  # all of them at once unless fewer are kept
             part = slice(at, at + len(self.row))
             self._add(self._slots(rows[part], x[part]), v[part], out)
+        self._add_constant(v, out)
 
     def add_whole_product(self, v: Tensor, out: Tensor) -> None:  # (n, t), (n, t)
         """Add K[own] v to ``out``. Rows where v is 0 are left out; the others are kept if there is room."""
@@ -90,6 +92,11 @@ class KeptKernelRows:
         else:
             for rows in missing.split(TILE):
                 self._add_computed(self.x[rows], v[rows], out)
+        self._add_constant(v, out)
+
+    def _add_constant(self, v: Tensor, out: Tensor) -> None:  # (k, t), (n, t)
+        if self.constant:
+            out += self.constant * v.sum(0, dtype=torch.float64)
 
     def _in_order(self, rows: Tensor) -> bool:  # (k,)
         """Return whether the rows are the first ones, in the first slots."""

@@ -10,6 +10,14 @@ from torch import Tensor
 class KernelFunction(Protocol):
     """A kernel, with the constant of an intercept."""
 
+    @property
+    def constant(self) -> float:
+        """The constant."""
+
+    @property
+    def without_constant(self) -> KernelFunction:
+        """The kernel without it."""
+
     def __call__(self, x: Tensor, z: Tensor, /) -> Tensor:  # (b, d), (c, d) -> (b, c)
         """Return the kernel matrix of two sets of rows."""
 

@@ -20,7 +20,7 @@ from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.calibration import Calibration
 from joker.planning import Plan
-from joker.runtime import gpus
+from joker.runtime import gpus, parse_device
 from joker.tables.blend import Blend
 from joker.tables.candidates import Learnt
 from joker.tables.columns import DROP
@@ -145,6 +145,7 @@ class TableEstimator(TableView, BaseEstimator):
             self.scoring,
             self.columns,
             self._row_weights(codes),
+            self._gpu(),
         )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes")  # of many classes, one at a time
@@ -170,10 +171,17 @@ class TableEstimator(TableView, BaseEstimator):
         return None
 
     def _settings(self) -> dict[str, Any]:
-        device = self.device
-        if isinstance(device, str) and device == AUTO:
-            device = "cuda" if gpus() else None
+        device = None if self._is_auto_device() else self.device
         return {"n_features": self.n_features, "device": device, "memory": self.memory}
+
+    def _is_auto_device(self) -> bool:
+        return isinstance(self.device, str) and self.device == AUTO
+
+    def _gpu(self) -> Any:
+        """The GPU of a fit on many rows. The search has few rows, for which a CPU needs no compiled kernels."""
+        if self._is_auto_device():
+            return "cuda" if gpus() else None
+        return self.device if parse_device(self.device).type == "cuda" else None
 
     def _limit(self, X: Any) -> float:
         """The seconds that the fit may take."""

@@ -33,9 +33,10 @@ max_time : float or "auto"
     Seconds that the fit may take, approximately. ``"auto"`` is 60 s and a further millisecond for each row, at most
     600 s.
 n_features : int, None or "auto"
-    The number of random features of each kernel model: see `KernelRidge`.
+    The number of random features of each kernel model: see `KernelRidge`. ``"auto"`` is the kernel itself, and 4,000
+    features (60,000 on a GPU) where more than 50,000 rows are fitted.
 device : str, torch.device or "auto"
-    Where to compute. ``"auto"`` is a CUDA GPU if there is one, else the CPU.
+    Where to compute. ``"auto"`` is the CPU for the search, and a CUDA GPU, if there is one, for a fit on many rows.
 memory : int, str or "auto"
     The memory that the fit may take in addition to X and y, such as ``"500MB"``. One member is then fitted,
     with equal weights of columns. ``"auto"`` limits only the temporary memory of each kernel model.

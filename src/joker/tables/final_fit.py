@@ -1,64 +1,122 @@
-"""The fit on all of many rows: the settings that a search on some of the rows found, changed for more rows."""
+"""The fit on many rows: the settings that a search on some of the rows found, on as many rows as the time allows."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from joker import kernels
 from joker.data.array_rows import pick
 from joker.estimators import resolve
+from joker.estimators.resolve import EXACT_ROWS, FEATURES
 from joker.solvers.settings import RANDOM
 from joker.tables.candidates import Candidate, Learnt, blended
 from joker.tables.leave_one_out import GAUSSIAN
 from joker.tables.problem import Layout, Problem
 from joker.tables.search import fit_in_time
 
-MIN_MEMBER_WEIGHT = 0.2  # a member of less weight is not fitted on all rows
-FINAL_EPOCHS = 15  # at most
-FINAL_LAMBDAS = (1.0, 10**-0.5)  # multiples of the λ of the search: with more rows the best one falls
+Array = NDArray[Any]
+MIN_MEMBER_WEIGHT = 0.2  # a member of less weight is not fitted on more rows
 NARROWER = 2**-0.5  # the step of a bandwidth that is tried on the rows of a search
 MIN_NARROWER_GAIN = 0.02  # share of the loss by which a narrower bandwidth must be better
 NARROWER_SHARE = 0.2  # of the time that is left: for one fit with a narrower bandwidth
-FINAL_SHARE = 0.9  # of the time that is left: for the fits on all rows
+FINAL_SHARE = 0.9  # of the time that is left: for the fits on more rows
+LEAST_EPOCHS = 1.0  # of random blocks, that the time of a fit must allow
+FEWER = 0.9  # of the rows that such a fit could have by its first steps
+MIN_MORE_ROWS = 1.2  # times the rows of the search: a fit on fewer rows is not worth its time
+GPU_FEATURES = 60_000  # random features on a GPU, where a step with so many takes less than a millisecond
+EPOCHS = 15  # of random blocks, at most
 
 
-def fit_on_all_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], search: Layout) -> Learnt:
-    """Fit the members that have a weight on all rows that are not held out, and weight them again."""
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The rows of a fit, the settings that differ from those of the search, and its time."""
+
+    rows: Array
+    seconds: float
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def fit_on_many_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], search: Layout) -> Learnt:
+    """Fit the members that have a weight on more rows than the search had, and weight them again."""
     kept = [candidate for candidate in candidates if learnt.weight(candidate) >= MIN_MEMBER_WEIGHT]
     kept = kept or [max(candidates, key=learnt.weight)]
-    (fold,) = search.folds
     final = []
     for number, chosen in enumerate(kept):
         share = learnt.weight(chosen) / sum(learnt.weight(one) for one in kept[number:])
         candidate = narrowed(problem, chosen, search)
-        y = problem.targets(candidate.member.target)
-        model = clone(candidate.member.model).set_params(**final_settings(candidate, len(fold.train)))
-        held, seconds = pick(candidate.x, fold.held), FINAL_SHARE * share * problem.clock.left
-        fit_in_time(model, pick(candidate.x, fold.train), y[fold.train], seconds, eval_set=(held, y[fold.held]))
-        model = model.path_.models[model.path_.best]
-        values, residuals = problem.decoded(problem.values(model, held), fold.held, candidate.member.target)
-        member = replace(candidate.member, model=model, residuals=residuals)
-        final.append(Candidate(member, values, model, candidate.x))
+        final.append(on_more_rows(problem, candidate, search, FINAL_SHARE * share * problem.clock.left))
     return blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
 
 
-def final_settings(candidate: Candidate, n: int) -> dict[str, Any]:
-    """Return the settings of a fit on n rows, for a candidate of a search on some of them.
+def on_more_rows(problem: Problem, candidate: Candidate, search: Layout, seconds: float) -> Candidate:
+    """Return the candidate after the fit on more rows that has the smallest loss on held-out rows, if it is smaller.
 
-    A solve of many rows may not end in time, and random blocks have a usable model after one epoch. With the kernel
-    itself, momentum lowers their gap faster. A λ that float32 cannot resolve would need float64 and twice the time.
+    A fit that its time limit ended far from the optimum is thus worth nothing, and does no harm.
     """
-    found = candidate.member.model
-    smallest = resolve.smallest_penalty(n) if resolve.is_linear_system(found) else 0.0
-    lams = sorted({max(found.lam_ * factor, smallest) for factor in FINAL_LAMBDAS}, reverse=True)
-    settings = {"lam": lams, "max_epochs": FINAL_EPOCHS, "method": RANDOM}
-    kernel, d = kernels.get(found.kernel), candidate.x.shape[1]
-    exact = resolve.n_features(found.n_features, found.features, kernel, n, d) is None
-    return settings | ({"momentum": True} if exact else {})
+    (fold,) = search.folds
+    loss, best = problem.loss(fold.held), candidate
+    for fit in fits(problem, search, seconds):
+        model = fitted(problem, candidate, search, fit)
+        held = problem.values(model, pick(candidate.x, fold.held))
+        values, residuals = problem.decoded(held, fold.held, candidate.member.target)
+        if loss(values) < loss(best.held):
+            member = replace(candidate.member, model=model, residuals=residuals)
+            best = replace(candidate, member=member, held=values, first_model=model)
+    return best
+
+
+def fits(problem: Problem, search: Layout, seconds: float) -> Iterator[Fit]:
+    """Yield the fits to try in ``seconds``: the kernel itself on at most `EXACT_ROWS` rows, features on all rows.
+
+    On a GPU all rows are fitted at once: a pass over them takes seconds, also with many features.
+    """
+    (fold,), given = search.folds, problem.estimator.n_features
+    n, chosen = len(fold.train), isinstance(given, int)
+    some = fold.train[np.sort(np.random.RandomState(problem.seed).permutation(n)[:EXACT_ROWS])]
+    if problem.gpu is not None:
+        features = {"n_features": GPU_FEATURES} if n > EXACT_ROWS and not chosen else {}
+        yield Fit(fold.train, seconds, {"device": problem.gpu, **features})
+    elif chosen:
+        yield Fit(fold.train, seconds, {"momentum": False})
+    elif given is None or n <= EXACT_ROWS:
+        yield Fit(some, seconds)
+    else:
+        yield Fit(some, seconds / 2)
+        yield Fit(fold.train, seconds / 2, {"n_features": FEATURES, "momentum": False})
+
+
+def fitted(problem: Problem, candidate: Candidate, search: Layout, fit: Fit) -> Any:
+    """Return a model by random blocks with momentum, which is usable after one epoch.
+
+    If the time allows less than `LEAST_EPOCHS`, which its first steps show, fewer rows are fitted. The time of an epoch
+    grows with the square of the rows, or with features with the rows.
+    """
+    assert search.rows is not None
+    y, end = problem.targets(candidate.member.target), problem.clock.spent + fit.seconds
+    rows, seconds = fit.rows, fit.seconds
+    while True:
+        settings = {"lam": penalty(candidate, len(rows)), "method": RANDOM, "max_epochs": EPOCHS, "momentum": True}
+        model = clone(candidate.member.model).set_params(**(settings | fit.settings))
+        enough = MIN_MORE_ROWS * len(search.rows) >= len(rows)
+        slow = fit_in_time(model, pick(candidate.x, rows), y[rows], seconds, 0.0 if enough else LEAST_EPOCHS)
+        if slow is None:
+            return model
+        seconds = max(0.0, end - problem.clock.spent)
+        share = FEWER * (seconds / (LEAST_EPOCHS * slow)) ** (1.0 if isinstance(model.n_features, int) else 0.5)
+        count = min(len(rows) - 1, int(max(share * len(rows), MIN_MORE_ROWS * len(search.rows))))
+        rows = rows[np.sort(np.random.RandomState(problem.seed).permutation(len(rows))[:count])]
+
+
+def penalty(candidate: Candidate, n: int) -> float:
+    """Return the λ of a fit on n rows. One that float32 cannot resolve would need float64, and twice the time."""
+    model = candidate.member.model
+    smallest = resolve.smallest_penalty(n) if resolve.is_linear_system(model) else 0.0
+    return max(float(model.lam_), smallest)
 
 
 def narrowed(problem: Problem, candidate: Candidate, search: Layout) -> Candidate:

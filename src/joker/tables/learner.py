@@ -13,7 +13,7 @@ from joker.tables.blend import Member
 from joker.tables.candidates import Candidate, Learnt, blended
 from joker.tables.encoding import fit_encoding
 from joker.tables.ensemble import MIN_GAIN
-from joker.tables.final_fit import fit_on_all_rows
+from joker.tables.final_fit import fit_on_many_rows
 from joker.tables.frames import RawTable
 from joker.tables.leave_one_out import Sample, best_errors, make_sample
 from joker.tables.memory import is_limited, memory_of_models
@@ -40,7 +40,7 @@ def learn(problem: Problem) -> Learnt:
             break
     gain = MIN_GAIN if search.all_rows else MIN_GAIN_OF_MANY_ROWS
     learnt = blended(problem, encodings, candidates, search.folds, leaderboard, gain)
-    return learnt if search.all_rows else fit_on_all_rows(problem, learnt, candidates, search)
+    return learnt if search.all_rows else fit_on_many_rows(problem, learnt, candidates, search)
 
 
 def choose_form(problem: Problem) -> str:
@@ -73,7 +73,7 @@ def _candidate(
     target = None if form is None else fit_number_target(problem.y, form)
     y = problem.targets(target)
     x, share, options = variant.x, variant.share * search.share, {**search.options, **variant.search}
-    rows, estimator = search.rows, clone(search.estimator(problem))
+    rows, estimator = search.rows, clone(problem.estimator)
     estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, x.shape[1]))
     some_x, some_y = (x, y) if rows is None else (pick(x, rows), y[rows])
     found = tuned(some_x, some_y, estimator, problem.clock, problem.seed, problem.scoring, share, **options)

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from joker import kernels
-from joker.estimators import resolve
 from joker.estimators.calibration import fit_calibration, log_loss
 from joker.tables.blend import decision_values
 from joker.tables.leave_one_out import GAUSSIAN, MATERN12
@@ -23,6 +20,8 @@ from joker.tables.validation import Fold, hold_out, make_folds, strata
 Array = NDArray[Any]
 MIN_FOLD_ROWS = 30  # with fewer rows nothing is held out
 SEARCH_ROWS = 10_000  # with more rows, the search has a sample of them
+MIN_SEARCH_ROWS = 2_000  # the same in little time
+SEARCH_SECONDS = 60.0  # the least time in which a search has SEARCH_ROWS
 HELD_OUT_ONE_IN = 10  # of many rows
 MAX_HELD_OUT = 4_000
 MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further candidate is tried while so much is left
@@ -41,6 +40,7 @@ class Problem:
     scoring: Any = None
     columns: Mapping[str, str] | None = None
     class_weights: Array | None = None  # (n,), of the rows
+    gpu: Any = None  # the device of a fit on many rows; None: that of the estimator
 
     def targets(self, form: NumberTarget | None) -> Array:  # (n,)
         """Return what a model is fitted to: codes of classes, or numbers in a form."""
@@ -85,29 +85,26 @@ class Layout:
     share: float = 1.0  # of the time, for the search
     least_share: float = MIN_SHARE_FOR_ANOTHER  # of the time, that must be left for another candidate
     options: dict[str, Any] = field(default_factory=dict)  # of `joker.tune`
-    n_features: int | None = None  # of all fits, where the number of rows decides
 
     @property
     def all_rows(self) -> bool:
         """Whether the search has all rows."""
         return self.rows is None
 
-    def estimator(self, problem: Problem) -> Any:
-        """The estimator of the search."""
-        if self.n_features is None:
-            return problem.estimator
-        return clone(problem.estimator).set_params(n_features=self.n_features)
-
 
 def make_layout(problem: Problem) -> Layout:
     """Divide the rows."""
-    n = len(problem.y)
+    n, most = len(problem.y), search_rows(problem.clock.limit)
     codes = strata(problem.y, problem.classes)
-    if n <= SEARCH_ROWS:
+    if n <= most:
         folds = make_folds(codes, problem.seed) if n >= MIN_FOLD_ROWS else []
         return Layout([f for f in folds if not problem.classes or len(np.unique(problem.y[f.train])) > 1])
     fold = hold_out(codes, min(n // HELD_OUT_ONE_IN, MAX_HELD_OUT), problem.seed)
-    sample = np.sort(np.random.RandomState(problem.seed).permutation(fold.train)[:SEARCH_ROWS])
+    sample = np.sort(np.random.RandomState(problem.seed).permutation(fold.train)[:most])
     options = {} if sp.issparse(problem.inputs) else {"kernels": (GAUSSIAN, MATERN12)}
-    features = resolve.n_features(problem.estimator.n_features, problem.estimator.features, kernels.get(MATERN12), n, 1)
-    return Layout([fold], sample, 0.5, 0.55, options, features)
+    return Layout([fold], sample, 0.5, 0.55, options)
+
+
+def search_rows(seconds: float) -> int:
+    """Return the rows of a search of so many seconds."""
+    return max(MIN_SEARCH_ROWS, min(SEARCH_ROWS, int(SEARCH_ROWS * seconds / SEARCH_SECONDS)))

@@ -24,6 +24,7 @@ Array = NDArray[Any]
 SEARCH_SHARE = 0.35  # of the time of an encoding: for its trials
 FIT_SHARE = 0.35  # of the time of an encoding: for the fit after its trials
 FAR = 0.1  # relative gap above which a last iterate is not usable
+PROBE_SHARE = 0.1  # of the time of a fit: its speed is judged after it
 MOST_TIMES = 5.0  # times its limit that a fit may take until its model is usable
 
 
@@ -55,12 +56,24 @@ class EnoughTime(Callback):
 
     With random blocks a model is usable after one epoch. Other methods return their last iterate, which must be near
     the optimum. A fit never takes more than `MOST_TIMES` as long as it should.
+
+    Parameters
+    ----------
+    seconds : float
+        The time.
+    least_epochs : float
+        Epochs of random blocks that the time must allow. A fit that is too slow for them ends after a part of the
+        time, and ``epoch_seconds`` says how long one of its epochs takes.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, least_epochs: float = 0.0) -> None:
+        self.seconds, self.least_epochs = seconds, least_epochs
+        self.epoch_seconds: float | None = None  # of a fit that is too slow
 
     def step(self, run: Run) -> str | None:
+        if self._is_too_slow(run):
+            self.epoch_seconds = run.seconds / run.epoch
+            return Reason.TIME.value
         random = run.training.descent.settings.method == RANDOM and run.epoch >= 1
         limit = self.seconds * (1 if random else MOST_TIMES)
         return Reason.TIME.value if run.seconds >= limit else None
@@ -69,11 +82,18 @@ class EnoughTime(Callback):
         near = run.record is not None and run.record.relative_gap <= FAR
         return Reason.TIME.value if near and run.seconds >= self.seconds else None
 
+    def _is_too_slow(self, run: Run) -> bool:
+        """Whether the first steps, which take a part of the time, leave no hope for the epochs."""
+        judged = self.least_epochs > 0 and PROBE_SHARE * self.seconds < run.seconds and 0 < run.epoch < 1
+        return judged and self.least_epochs * run.seconds > run.epoch * self.seconds
 
-def fit_in_time(model: Any, x: Any, y: Array, seconds: float, **more: Any) -> Any:
-    """Fit a model for about so many seconds, and return it."""
-    model.set_params(max_time=float("inf"), callbacks=[EnoughTime(max(1.0, seconds))]).fit(x, y, **more)
-    return model.set_params(callbacks=None)
+
+def fit_in_time(model: Any, x: Any, y: Array, seconds: float, least_epochs: float = 0.0) -> float | None:
+    """Fit a model for about so many seconds. Return the seconds of an epoch where it is too slow, else None."""
+    watch = EnoughTime(max(1.0, seconds), least_epochs)
+    model.set_params(max_time=float("inf"), callbacks=[watch]).fit(x, y)
+    model.set_params(callbacks=None)
+    return watch.epoch_seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +131,8 @@ def held_out_values(
     """Fit a model with the settings of ``found`` on each fold, and return its values on held-out rows, fold by fold."""
     parts, models = [], []
     for fold in folds:
-        model = fit_in_time(clone(found), pick(x, fold.train), y[fold.train], max_time / len(folds))
+        model = clone(found)
+        fit_in_time(model, pick(x, fold.train), y[fold.train], max_time / len(folds))
         parts.append(values(model, pick(x, fold.held)))
         models.append(model)
     return np.concatenate(parts), models
