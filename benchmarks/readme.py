@@ -37,8 +37,8 @@ def readme(text: str, results: dict[str, Any]) -> str:
     machine = results["machine"]
     note = (
         f"Score on test rows (the best in bold) and time of the fit on {machine['cores']} cores, {machine['date']}. "
-        "joker searches its settings, and its time includes that; the others have the settings of the benchmark. "
-        f"A star: the largest part of the rows that the program could fit in {results['limit_seconds']:g} s. "
+        "joker searches its settings, and its time includes the search; the other programs have fixed settings. "
+        f"A star: fitted on the largest part of the rows that took less than {results['limit_seconds']:g} s. "
         "[All programs, memory and settings](docs/results.md)."
     )
     return f"{head}{start}\n{table(('data', 'score', *COLUMNS), rows)}\n\n{note}\n{end}{tail}"

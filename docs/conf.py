@@ -12,6 +12,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))  # the extension below
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -138,6 +140,16 @@ def lead_from_the_root(app: Any, relative: Path, parent: str, content: list[str]
     content[0] = re.sub(r"\]\((benchmarks|CITATION|tests)", r"](../\1", text)
 
 
+UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|kB|MB|GB|KiB|MiB|GiB|%)\b|%)")
+
+
+def keep_units(app: Any, doctree: Any, docname: str) -> None:
+    """Keep a number and its unit on one line of a table."""
+    for cell in doctree.findall(nodes.entry):
+        for text in [one for one in cell.findall(nodes.Text) if UNIT.search(one)]:
+            text.parent.replace(text, nodes.Text(UNIT.sub("\u00a0", text)))
+
+
 def write_versions(app: Any) -> None:
     """Write the list of the version switcher: this version is the only one that is built."""
     entry = {"name": release, "version": release, "url": "./", "preferred": True}
@@ -167,5 +179,6 @@ def setup(app: Any) -> None:
     app.connect("source-read", lead_into_the_site)
     app.connect("include-read", lead_from_the_root)
     app.connect("builder-inited", write_versions)
+    app.connect("doctree-resolved", keep_units)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("autodoc-process-signature", show_settings)

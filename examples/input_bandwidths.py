@@ -28,8 +28,9 @@ def sample(n):
 X, y = sample(n)
 X_test, y_test = sample(5_000)
 
-one = joker.tune(X, y, kernels=["gaussian"], relevance=False, random_state=0).estimator
-each = joker.tune(X, y, kernels=["gaussian"], relevance=True, random_state=0).estimator
+settings = dict(estimator=joker.KernelRidge(n_features=500), kernels=["gaussian"], random_state=0)
+one = joker.tune(X, y, relevance=False, **settings).estimator
+each = joker.tune(X, y, relevance=True, **settings).estimator
 for name, model in (("one bandwidth", one), ("one for each input", each)):
     print(f"{name:20} R² {model.score(X_test, y_test):.3f}")
 

@@ -25,7 +25,7 @@ print(f"R² {model.score(X_test, y_test):.3f} with λ = {model.lam_:g}")
 
 # %%
 # The data are y = 10 sin(π x₀ x₁) + 20 (x₂ − ½)² + 10 x₃ + 5 x₄ and noise. The curves show the parabola and the two
-# lines, the map shows the product.
+# lines, the map shows the product. The marks on the axes are the deciles of the inputs.
 
 plt.style.use("seaborn-v0_8-colorblind")
 figure, axes = plt.subplots(2, 2, figsize=(8, 6.5), layout="constrained")
@@ -39,6 +39,7 @@ PartialDependenceDisplay.from_estimator(
     line_kw={"color": "C0"},
     contour_kw={"cmap": "cividis"},
 )
+axes[1, 1].set_title("mean prediction, a level for each line", fontsize=10)
 for ax in axes.flat:
     if ax.get_ylabel() == "Partial dependence":
         ax.set_ylabel("mean prediction")

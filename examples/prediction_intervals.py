@@ -45,13 +45,13 @@ for share, b, a in zip(wanted, before, after, strict=True):
     print(f"promised {share:.0%}   before {b:.1%}   calibrated {a:.1%}")
 
 # %%
-# The diagonal is a perfect promise.
+# On the diagonal an interval covers exactly the share that it promises.
 
 plt.style.use("seaborn-v0_8-colorblind")
 figure, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
 ax.plot([45, 100], [45, 100], "--", color="0.5", label="as promised")
-ax.plot(100 * wanted, 100 * before, "s-", color="C2", label="after the fit")
-ax.plot(100 * wanted, 100 * after, "o-", color="C0", label="calibrated")
+ax.plot(100 * wanted, 100 * before, "s-", color="C2", label="before calibration")
+ax.plot(100 * wanted, 100 * after, "o-", color="C0", label="after calibration")
 ax.set(xlabel="promised share of new rows, %", ylabel="share of new rows inside, %", xlim=(45, 100), ylim=(25, 100))
 ax.legend(loc="lower right")
 plt.show()

@@ -33,7 +33,7 @@ levels = model.predict(X_test).T
 low, high = levels[0], levels[-1]
 
 inside = (low <= y_test) & (y_test <= high)
-print(f"fitted on {n:,} rows: at most {model.gap_:.1%} above the best objective")
+print(f"fitted on {n:,} rows: the best objective is at most {model.gap_:.1%} lower")
 print(f"inside the 90 % band: {inside.mean():.1%} of new values")
 for start in (0, 5):
     here = (X_test[:, 0] >= start) & (X_test[:, 0] < start + 5)

@@ -47,9 +47,9 @@ near = np.abs(X[:, 1]) < 0.1
 figure, (above, ax) = plt.subplots(2, 1, sharex=True, height_ratios=[1, 2], figsize=(8, 5), layout="constrained")
 for panel in (above, ax):
     panel.plot(X[near, 0], y[near], ".", color="0.6", markersize=4, label="rows with |x₂| < 0.1")
-ax.plot(line[:, 0], truth(line), "k--", label="truth")
-for name, style in (("squared", "C2-."), ("huber", "C0-")):
-    ax.plot(line[:, 0], models[name].predict(line), style, label=f"{name} loss")
+ax.plot(line[:, 0], truth(line), "k--", label="true function")
+for name, label, style in (("squared", "squared loss", "C2-."), ("huber", "Huber loss", "C0-")):
+    ax.plot(line[:, 0], models[name].predict(line), style, label=label)
 above.set(ylim=(3.8, 22), ylabel="y, outliers")
 ax.set(ylim=(-1.5, 3.8), xlim=(-3, 3), xlabel="first input x₁ (second input x₂ = 0)", ylabel="y")
 ax.legend(loc="upper center", ncols=4, fontsize=9)

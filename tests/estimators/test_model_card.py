@@ -36,7 +36,7 @@ def test_a_classifier(frame: pd.DataFrame) -> None:
     assert "`b\\|c`" in found
     assert found["relative gap"] == [f"{model.gap_:.2e}"]
     assert found["accuracy on new rows"] == ["0.9375"]
-    assert found[f"held-out rows, λ = {model.lam_:.4g}"] == [f"{max(model.path_.scores):.6g}"]
+    assert found[f"minus the mean loss on held-out rows, λ = {model.lam_:.4g}"] == [f"{max(model.path_.scores):.6g}"]
     assert found["`lam`"] == ["`[0.1, 1.0, 10.0]`", "`1.0`"]
     assert found["joker"] == [joker.__version__]
 
@@ -46,6 +46,17 @@ def test_settings_that_differ_come_first(frame: pd.DataFrame) -> None:
     rows = text[text.index("| setting |") :].splitlines()
     assert rows[2].startswith("| `lam` |")
     assert "## Scores" not in text
+
+
+def test_scores_of_a_path_have_the_name_of_their_scorer(frame: pd.DataFrame) -> None:
+    model = joker.KernelLogistic(lam=[0.1, 1.0], early_stopping="accuracy", random_state=0)
+    assert "accuracy on held-out rows, λ = 1" in cells(model.fit(frame, frame["a"] > 5).card())
+
+
+def test_a_model_card_says_whether_the_model_contains_training_rows(frame: pd.DataFrame) -> None:
+    for features, expected in ((None, "60, which the model contains"), (20, "the model contains none")):
+        model = joker.KernelRidge(n_features=features, random_state=0).fit(frame, frame["a"])
+        assert cells(model.card())["training rows"] == [expected]
 
 
 def test_numbers_without_names() -> None:
@@ -63,7 +74,8 @@ def test_a_table_model() -> None:
     found = cells(text)
     assert found["columns"] == ["7"]
     assert found["country"][:2] == ["left out", "constant"]
-    assert found["held-out rows"] == [f"{model.held_out_score_:.6g}"]
+    assert found["training rows"] == ["120, which the model contains"]
+    assert found["R² on held-out rows"] == [f"{model.held_out_score_:.6g}"]
     assert found["R² on new rows"] == ["0.5"]
 
 

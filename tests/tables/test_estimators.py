@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from raw_tables import FAST, split
 from sklearn.base import clone
 from sklearn.inspection import PartialDependenceDisplay, permutation_importance
+from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
 import joker
@@ -150,9 +151,9 @@ def test_intervals_cover_what_they_say() -> None:
 def test_heavy_tailed_targets_are_fitted_in_another_form() -> None:
     frame, y = split(400)
     new, truth = split(400, seed=1)
-    model = joker.JokerRegressor(**{**FAST, "max_time": 8.0}).fit(frame, np.exp(y))
+    model = joker.JokerRegressor(**FAST).fit(frame, np.exp(y))
     assert {member["target"] for member in model.members_} == {"log"}
-    assert model.score(new, np.exp(truth)) > 0.5
+    assert r2_score(truth, np.log(model.predict(new))) > 0.7  # a few large values decide the R² of the target itself
 
 
 def test_the_html_shows_columns(regressor: joker.JokerRegressor) -> None:

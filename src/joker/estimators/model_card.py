@@ -30,9 +30,14 @@ def model_card(model: Any, scores: Scores = None) -> str:
         "Model": table(("", ""), facts(model).items()),
         "Settings": settings(model),
         "Scores": _scores(model, scores),
-        "Environment": environment(str(model._machine.constant.device)),
+        "Environment": environment(device_of(model)),
     }
     return page(type(model).__name__, sections)
+
+
+def device_of(model: Any) -> str:
+    """Return the device of a fitted kernel estimator."""
+    return str(model._machine.constant.device)
 
 
 def page(title: str, sections: Mapping[str, str]) -> str:
@@ -90,17 +95,27 @@ def listed(names: Sequence[Any]) -> str:
     return ", ".join(f"`{name}`" for name in names[:MAX_LISTED]) + more
 
 
+def stored_rows(model: Any) -> int:
+    """Return the number of training rows that a kernel estimator contains."""
+    return len(model._machine.x) if isinstance(model._machine, ExactMachine) else 0
+
+
 def _data(model: Any) -> dict[str, Any]:
     schema = getattr(model, "schema_", None)
     classes = getattr(model, "classes_", None)
-    rows = len(model._machine.x) if isinstance(model._machine, ExactMachine) else None
+    rows = stored_rows(model)
     return {
         "inputs": model.n_features_in_,
         "inputs are standardized": "yes" if hasattr(model, "mean_") else "no",
         **({"target": f"`{schema.target}`"} if schema is not None and schema.target else {}),
         **({"classes": listed(classes.tolist())} if classes is not None else {"outputs": len(model._offset)}),
-        **({"training rows": f"{rows:,}, which the model contains"} if rows else {}),
+        "training rows": contained(rows),
     }
+
+
+def contained(rows: int) -> str:
+    """Return whether a model contains training rows, which its reader may have to keep confidential."""
+    return f"{rows:,}, which the model contains" if rows else "the model contains none"
 
 
 def _inputs(model: Any) -> str:
@@ -125,5 +140,6 @@ def _scores(model: Any, scores: Scores) -> str:
     rows = given_scores(scores)
     if hasattr(model, "path_"):
         found = zip(model.path_.lam.tolist(), model.path_.scores.tolist(), strict=True)
-        rows += [(f"held-out rows, λ = {lam:.4g}", score) for lam, score in found]
+        name = model.early_stopping if isinstance(model.early_stopping, str) else "minus the mean loss"
+        rows += [(f"{name} on held-out rows, λ = {lam:.4g}", score) for lam, score in found]
     return table(("score", "value"), rows) if rows else ""

@@ -202,9 +202,9 @@ class PathDisplay:
     --------
     >>> import numpy as np, joker
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-3, 3, (200, 1))
-    >>> y = np.sin(X[:, 0]) + 0.5 * rng.normal(size=200)
-    >>> model = joker.KernelRidge(lam=2.0 ** np.arange(-8, 4)).fit(X, y)
+    >>> X = rng.uniform(-3, 3, (500, 1))
+    >>> y = np.sin(X[:, 0]) + 0.5 * rng.normal(size=500)
+    >>> model = joker.KernelRidge(lam=2.0 ** np.arange(-8, 8), random_state=1).fit(X, y)
     >>> display = joker.PathDisplay.from_estimator(model)  # doctest: +SKIP
     >>> display.figure_.savefig("path.png")  # doctest: +SKIP
     """

@@ -68,8 +68,8 @@ def fit(
 
     Examples
     --------
-    >>> import joker, joker.ray
-    >>> from ray.train import FailureConfig, RunConfig, ScalingConfig
+    >>> import joker, joker.ray  # doctest: +SKIP
+    >>> from ray.train import FailureConfig, RunConfig, ScalingConfig  # doctest: +SKIP
     >>> model = joker.ray.fit(  # doctest: +SKIP
     ...     joker.KernelRidge(n_features=20_000),
     ...     "/data/train",
