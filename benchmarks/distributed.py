@@ -51,7 +51,13 @@ def work(name: str) -> dict[str, Any]:
     settings = Settings(block_size=case["block"], seed=SEED, averaging=case["m"] is not None)
     with joker.distributed.group(600.0) as processes:
         training = joker.prepare(
-            x, signs, loss=case["loss"], lam=1 / 32, n_features=case["m"], memory=MEMORY // processes.size, settings=settings
+            x,
+            signs,
+            loss=case["loss"],
+            lam=1 / 32,
+            n_features=case["m"],
+            memory=MEMORY // processes.size,
+            settings=settings,
         )
         descent = training.descent
         for _ in range(case["warm_up"]):

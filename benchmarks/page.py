@@ -56,6 +56,12 @@ SECTIONS = (
         "python benchmarks/tables.py",
     ),
     Section(
+        "tables_10s",
+        "Raw tables in ten seconds",
+        "The same with a time limit of ten seconds. A tree model that needed more than that has no result.",
+        "python benchmarks/tables.py --limit 10",
+    ),
+    Section(
         "higgs_gap",
         "The gap between kernels and boosting on higgs33k",
         "The same kernel machine on transformed inputs. The share of the gap is 0 for the AUC with one bandwidth and 1 "

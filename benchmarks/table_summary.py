@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import table_models
 
-JOKER, BY_HAND = "joker", "joker.tune"
+JOKER, BY_HAND, MACHINES = "joker", "joker.tune", "SVM"
+APART = (BY_HAND, MACHINES)  # fitted on the first split only: see `by_hand` and `first_split`
 PRIMARY = ("accuracy", "r2")  # larger is better
 BOOTSTRAP, SEED = 10_000, 0
 MIN_NOISE = 0.001  # of accuracy or R²: smaller differences are noise on every set
@@ -31,9 +32,9 @@ def compared(found: Scores) -> dict[str, Any]:
     """Return the mean rank of each model, and joker against the best tree model of each set.
 
     Only splits that joker has finished are used. A model without a result on a split has the last rank there.
-    `joker.tune` on an encoding made by hand is no model of its own: see `by_hand`.
+    Models that are fitted on the first split only have no rank.
     """
-    models = sorted({model for by_model in found.values() for model in by_model} - {BY_HAND})
+    models = sorted({model for by_model in found.values() for model in by_model} - set(APART))
     ranks: dict[str, list[float]] = {model: [] for model in models}
     sets: dict[str, Any] = {}
     for name, by_model in found.items():
@@ -60,6 +61,12 @@ def by_hand(found: Scores) -> dict[str, tuple[float, float]]:
         if both := sorted(ours.keys() & theirs.keys()):
             pairs[name] = float(np.mean([ours[k] for k in both])), float(np.mean([theirs[k] for k in both]))
     return pairs
+
+
+def first_split(found: Scores) -> dict[str, tuple[float, float]]:
+    """Return the scores of joker and of support vector machines on the first split of the sets that these have."""
+    both = {n: (m[JOKER].get(0), m[MACHINES].get(0)) for n, m in found.items() if JOKER in m and MACHINES in m}
+    return {name: (ours, theirs) for name, (ours, theirs) in both.items() if ours is not None and theirs is not None}
 
 
 def spread(found: Scores, name: str) -> float:

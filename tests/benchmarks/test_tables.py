@@ -60,6 +60,16 @@ def test_an_encoding_made_by_hand_is_compared_but_has_no_rank(script: Script) ->
     assert "+0.0100" in "\n".join(script("result_tables").tables(with_hand))
 
 
+def test_support_vector_machines_are_compared_on_the_first_split(script: Script) -> None:
+    with_machines = results()
+    with_machines["sets"]["a"]["SVM"] = {"0": entry(0.9), "1": entry(0.1)}
+    summary = script("table_summary")
+    found = summary.scores(with_machines)
+    assert summary.compared(found) == summary.compared(summary.scores(results()))
+    assert summary.first_split(found) == {"a": (found["a"]["joker"][0], 0.9)}
+    assert "SVC or SVR" in "\n".join(script("result_tables").tables(with_machines))
+
+
 @pytest.mark.parametrize("model", ["HistGradientBoosting", "RandomForest", "SVM"])
 def test_models_take_raw_tables(model: str, script: Script) -> None:
     rng = np.random.default_rng(0)
