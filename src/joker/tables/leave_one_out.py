@@ -25,6 +25,7 @@ PENALTIES = (0.01, 0.1, 1.0)  # λ, for a kernel with k(x, x) = 1 and targets of
 CONSTANT = 10.0  # is added to the kernel, in place of an intercept
 MIN_SQUARE = 1e-12  # the gradient of a root is infinite at 0
 STEPS = 40  # of the optimiser
+FEW_ROWS, FEW_STEPS = 600, 15  # so many rows at most have so few steps: more would fit their noise
 STEP_SIZE = 0.2  # of log weights; the optimiser takes about one such step in each input at a time
 SPREAD_PENALTY = 0.01  # of the variance of log weights: inputs without influence keep the weight of the others
 MIN_LOG_WEIGHT = -5.0  # relative to the largest weight; a smaller one changes no distance
@@ -137,7 +138,7 @@ def fit_input_weights(
     optimizer = torch.optim.Adam([w, log_sigma, log_lam], lr=STEP_SIZE)
     first = lowest = float("inf")
     best: Array | None = None
-    for step in range(STEPS + 1):
+    for step in range((STEPS if len(x) > FEW_ROWS else FEW_STEPS) + 1):
         if out_of_time():
             break
         optimizer.zero_grad()
