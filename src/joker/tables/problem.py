@@ -21,6 +21,7 @@ Array = NDArray[Any]
 MIN_FOLD_ROWS = 30  # with fewer rows nothing is held out
 SEARCH_ROWS = 10_000  # with more rows, the search has a sample of them
 MIN_SEARCH_ROWS = 2_000  # the same in little time
+FEW_ROWS = 5_000  # at most so many are searched together in any time: folds of them say more than one sample
 SEARCH_SECONDS = 60.0  # the least time in which a search has SEARCH_ROWS
 SHARE_OF_SEARCH = 0.3  # of the time, for the search on a sample of many rows; chosen by benchmarks/search_ablations.py
 HELD_OUT_ONE_IN = 10  # of many rows
@@ -97,7 +98,7 @@ def make_layout(problem: Problem) -> Layout:
     """Divide the rows."""
     n, most = len(problem.y), search_rows(problem.clock.limit)
     codes = strata(problem.y, problem.classes)
-    if n <= most:
+    if n <= max(most, FEW_ROWS):
         folds = make_folds(codes, problem.seed) if n >= MIN_FOLD_ROWS else []
         return Layout([f for f in folds if not problem.classes or len(np.unique(problem.y[f.train])) > 1])
     fold = hold_out(codes, min(n // HELD_OUT_ONE_IN, MAX_HELD_OUT), problem.seed)
