@@ -34,7 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     "features, m = 20,000": {"n": 20_480, "m": 20_000, "block": 512, "loss": "squared_hinge", "warm_up": 2},
     "kernel itself, n = 30,000": {"n": 30_000, "m": None, "block": 1_024, "loss": "hinge", "warm_up": 10},
 }
-STEPS = 12  # that are counted
+STEPS, REPEATS = 12, 5  # steps that are counted, and runs in turn, of which the middle one is reported
 MEMORY = 10**9  # bytes of all processes; the first steps with the kernel itself fill it with rows, and are not counted
 NCCL_STEPS = ("squared_hinge, mixed", "1 column, m 50,000", "exact gaussian")  # cases of step.py
 
@@ -142,7 +142,11 @@ def main() -> None:
         return
     cases: dict[str, Any] = {}
     for name, settings in CASES.items():
-        found = [run(name, count) for count in given.processes]
+        repeated = [[run(name, count) for count in given.processes] for _ in range(REPEATS)]
+        found = [
+            sorted(one, key=lambda entry: entry["seconds_per_step"])[REPEATS // 2]
+            for one in zip(*repeated, strict=True)
+        ]
         alone = found[0]["seconds_per_step"]
         for entry in found:
             entry["efficiency"] = round(alone / (entry["processes"] * entry["seconds_per_step"]), 3)

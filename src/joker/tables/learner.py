@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def learn(problem: Problem) -> Learnt:
     encodings: list[Any] = []
     candidates: list[Candidate] = []
     leaderboard: list[dict[str, Any]] = []
-    for variant in variants(problem):
+    for variant in variants(_in_form(problem, form)):
         encodings.append(variant.encoding)
         started = problem.clock.spent
         candidates.append(_candidate(problem, len(encodings) - 1, variant, form, search, leaderboard))
@@ -43,6 +44,13 @@ def learn(problem: Problem) -> Learnt:
     gain = MIN_GAIN if search.all_rows else MIN_GAIN_OF_MANY_ROWS
     learnt = blended(problem, encodings, candidates, search.folds, leaderboard, gain)
     return learnt if search.all_rows else fit_on_many_rows(problem, learnt, candidates, search)
+
+
+def _in_form(problem: Problem, form: str | None) -> Problem:
+    """Return the problem with targets in a form: a few huge targets would decide on the encoding of all rows."""
+    if form is None or form == IDENTITY:
+        return problem
+    return replace(problem, y=fit_number_target(problem.y, form).encode(problem.y))
 
 
 def choose_form(problem: Problem) -> str:
