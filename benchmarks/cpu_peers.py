@@ -45,6 +45,7 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
                 "n_features": None,
                 "block_size": 2_048,
                 "max_epochs": 1,
+                "method": "random_blocks",
             },
         ),
         "SVR": ("sklearn.svm.SVR", {"C": 10, "gamma": 1 / 8}),
@@ -60,6 +61,7 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
                 "n_features": None,
                 "block_size": 2_048,
                 "max_epochs": 1,
+                "method": "random_blocks",
             },
         ),
         "SVC": ("sklearn.svm.SVC", {"C": 32, "gamma": 0.1}),
@@ -68,7 +70,14 @@ CONTENDERS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "a9a": {
         "joker": (
             "joker.KernelSVC",
-            {"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 2_000, "max_epochs": 2},
+            {
+                "kernel": "gaussian",
+                "bandwidth": 4.1,
+                "lam": 1.0,
+                "n_features": 2_000,
+                "max_epochs": 2,
+                "method": "random_blocks",
+            },
         ),
         "SVC": ("sklearn.svm.SVC", {"C": 1, "gamma": 0.03}),
         "Nystroem + LinearSVC": ("nystroem+sklearn.svm.LinearSVC", {"gamma": 0.03, "C": 1.0}),

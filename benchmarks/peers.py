@@ -76,24 +76,38 @@ class Choice:
 
 
 EXACT = {"n_features": None, "block_size": 2_048}
+RANDOM = {"method": "random_blocks"}  # a pass over the rows is an epoch, and a usable model
 CHOICES = {
     "covtype-50k": Choice(
-        0.1, 32, named=tuple({"kernel": "matern12", "bandwidth": 4.0, "lam": 0.03, "max_epochs": 1, **EXACT}.items())
+        0.1,
+        32,
+        named=tuple({"kernel": "matern12", "bandwidth": 4.0, "lam": 0.03, "max_epochs": 1, **EXACT, **RANDOM}.items()),
     ),
     "kin40k": Choice(
-        1 / 8, 10, named=tuple({"kernel": "gaussian", "bandwidth": 1.41, "lam": 0.03, "max_epochs": 1, **EXACT}.items())
+        1 / 8,
+        10,
+        named=tuple({"kernel": "gaussian", "bandwidth": 1.41, "lam": 0.03, "max_epochs": 1, **EXACT, **RANDOM}.items()),
     ),
     "protein": Choice(0.5, 4),
     "a9a": Choice(
         0.03,
         1,
-        named=tuple({"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 1_000, "max_epochs": 2}.items()),
+        named=tuple(
+            {"kernel": "gaussian", "bandwidth": 4.1, "lam": 1.0, "n_features": 1_000, "max_epochs": 2, **RANDOM}.items()
+        ),
     ),
     "mnist-10k": Choice(
         0.02,
         10,
         named=tuple(
-            {"kernel": "gaussian", "bandwidth": 5.0, "lam": 2.0**-5, "max_epochs": 3, "n_features": None}.items()
+            {
+                "kernel": "gaussian",
+                "bandwidth": 5.0,
+                "lam": 2.0**-5,
+                "max_epochs": 3,
+                "n_features": None,
+                **RANDOM,
+            }.items()
         ),
     ),
     "higgs33k": Choice(1 / 56, 1),
