@@ -101,6 +101,8 @@ def test_as_many_rows_are_fitted_as_the_time_allows(
         (40_000, "auto", "cuda", [(40_000, {"device": "cuda"})]),
         (400_000, "auto", "cuda", [(400_000, {"device": "cuda", "n_features": 60_000})]),
         (400_000, 700, "cuda", [(400_000, {"device": "cuda"})]),
+        (400_000, None, "cuda", [(400_000, {"device": "cuda"})]),  # the kernel itself, as asked
+        (400_000, np.int64(700), None, [(400_000, {})]),
     ],
 )
 def test_the_kernel_itself_on_some_rows_and_features_on_all(

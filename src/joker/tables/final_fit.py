@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,10 @@ from sklearn.base import clone
 from joker.data.array_rows import pick
 from joker.estimators import resolve
 from joker.estimators.resolve import EXACT_ROWS, FEATURES
-from joker.solvers.settings import RANDOM
 from joker.tables.candidates import Candidate, Learnt, blended
 from joker.tables.leave_one_out import GAUSSIAN
 from joker.tables.problem import Layout, Problem
-from joker.tables.search import RANDOM_EPOCHS, fit_in_time, fit_while_fast
+from joker.tables.search import fit_in_time, fit_while_fast, random_blocks
 
 Array = NDArray[Any]
 MIN_MEMBER_WEIGHT = 0.2  # a member of less weight is not fitted on more rows
@@ -75,22 +75,20 @@ def fits(problem: Problem, search: Layout, seconds: float) -> Iterator[Fit]:
     On a GPU all rows are fitted at once: a pass over them takes seconds, also with many features.
     """
     (fold,), given = search.folds, problem.estimator.n_features
-    n, chosen = len(fold.train), isinstance(given, int)
+    n, auto, chosen = len(fold.train), isinstance(given, str), isinstance(given, Integral)
     some = fold.train[np.sort(np.random.RandomState(problem.seed).permutation(n)[:EXACT_ROWS])]
     if problem.gpu is not None:
-        features = {"n_features": GPU_FEATURES} if n > EXACT_ROWS and not chosen else {}
-        yield Fit(fold.train, seconds, {"device": problem.gpu, **features})
-    elif chosen:
-        yield Fit(fold.train, seconds, {"momentum": False})
-    elif given is None or n <= EXACT_ROWS:
-        yield Fit(some, seconds)
-    else:
+        features = {"n_features": GPU_FEATURES} if n > EXACT_ROWS and auto else {}
+        yield Fit(fold.train, seconds, {"device": problem.gpu, "momentum": True, **features})
+    elif auto and n > EXACT_ROWS:
         yield Fit(some, seconds / 2)
-        yield Fit(fold.train, seconds / 2, {"n_features": FEATURES, "momentum": False})
+        yield Fit(fold.train, seconds / 2, {"n_features": FEATURES})
+    else:
+        yield Fit(fold.train if chosen else some, seconds)
 
 
 def fitted(problem: Problem, candidate: Candidate, search: Layout, fit: Fit) -> Any:
-    """Return a model by random blocks with momentum, which is usable after one epoch.
+    """Return a model by random blocks, which is usable after one epoch.
 
     If the time allows less than `LEAST_EPOCHS`, which its first steps show, fewer rows are fitted. The time of an epoch
     grows with the square of the rows, or with features with the rows.
@@ -99,19 +97,14 @@ def fitted(problem: Problem, candidate: Candidate, search: Layout, fit: Fit) -> 
     y, end = problem.targets(candidate.member.target), problem.clock.spent + fit.seconds
     rows, seconds = fit.rows, fit.seconds
     while True:
-        settings = {
-            "lam": penalty(candidate, len(rows)),
-            "method": RANDOM,
-            "max_epochs": RANDOM_EPOCHS,
-            "momentum": True,
-        }
-        model = clone(candidate.member.model).set_params(**(settings | fit.settings))
+        model = clone(candidate.member.model).set_params(lam=penalty(candidate, len(rows)), **fit.settings)
+        model.set_params(**(random_blocks(model, len(rows), candidate.x.shape[1]) | fit.settings))
         enough = MIN_MORE_ROWS * len(search.rows) >= len(rows)
         slow = fit_while_fast(model, pick(candidate.x, rows), y[rows], seconds, 0.0 if enough else LEAST_EPOCHS)
         if slow is None:
             return model
         seconds = max(0.0, end - problem.clock.spent)
-        share = FEWER * (seconds / (LEAST_EPOCHS * slow)) ** (1.0 if isinstance(model.n_features, int) else 0.5)
+        share = FEWER * (seconds / (LEAST_EPOCHS * slow)) ** (1.0 if isinstance(model.n_features, Integral) else 0.5)
         count = min(len(rows) - 1, int(max(share * len(rows), MIN_MORE_ROWS * len(search.rows))))
         rows = rows[np.sort(np.random.RandomState(problem.seed).permutation(len(rows))[:count])]
 
