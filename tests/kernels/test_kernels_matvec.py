@@ -11,7 +11,7 @@ from peak_memory import ROUNDING, peak_bytes
 
 from joker import kernels
 from joker.errors import BudgetTooSmall
-from joker.kernels.matvec import matvec, tile_shape
+from joker.kernels.matvec import SHORTEST, matvec, tile_shape
 
 matvec_module = importlib.import_module("joker.kernels.matvec")  # the function has the same name
 every_kernel = pytest.mark.parametrize(
@@ -60,13 +60,21 @@ def test_the_work_space_stays_inside_the_budget_and_uses_it(single_thread, kerne
 
 @every_kernel
 def test_threads_count_the_tiles_that_they_compute(monkeypatch, kernel):
-    """Two threads halve the rows of a small matrix; then the budget has to hold two halves, not two wholes."""
+    """Two threads halve the rows of a matrix; then the budget has to hold two halves, not two wholes."""
     shared = []
     monkeypatch.setattr(matvec_module, "share", lambda work, parts, most: shared.append((list(parts), most)))
     monkeypatch.setattr(matvec_module, "thread_count", lambda: 2)
-    x, z, v = problem(40, 40, t=1)
-    matvec(kernel, x, z, v, 2 * kernel.work_bytes(20, 40, 4, 8))
-    assert shared == [([0, 20], 2)]
+    x, z, v = problem(2 * SHORTEST, 40, t=1)
+    matvec(kernel, x, z, v, 2 * kernel.work_bytes(SHORTEST, 40, 4, 8))
+    assert shared == [([0, SHORTEST], 2)]
+
+
+def test_a_small_matrix_is_not_divided(monkeypatch):
+    shared = []
+    monkeypatch.setattr(matvec_module, "share", lambda work, parts, most: shared.append(list(parts)))
+    monkeypatch.setattr(matvec_module, "thread_count", lambda: 16)
+    matvec(kernels.Gaussian(), *problem(SHORTEST, 40, t=1))
+    assert shared == [[0]]
 
 
 class Copies:

@@ -8,7 +8,7 @@ import torch
 from joker import kernels
 from joker.data import TensorRows
 from joker.kernels.with_constant import WithConstant
-from joker.solvers.kept_kernel_rows import KeptKernelRows, kept_bytes, kept_rows
+from joker.solvers.kept_kernel_rows import MOST_SUMMED, KeptKernelRows, kept_bytes, kept_rows
 
 KERNEL = kernels.get("gaussian", bandwidth=1.5)
 X = torch.randn(700, 4, generator=torch.Generator().manual_seed(0))
@@ -24,12 +24,13 @@ def random_rows(seed: int, k: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("count", [60, 200, 700])
-def test_products_are_those_of_the_kernel_matrix(count: int) -> None:
+@pytest.mark.parametrize("columns", [1, MOST_SUMMED, MOST_SUMMED + 1])
+def test_products_are_those_of_the_kernel_matrix(count: int, columns: int) -> None:
     """Also where rows have to make room for others, and where a block has more rows than are kept."""
     memory = kept(count)
     for seed in range(12):
-        rows, out = random_rows(seed, 90), torch.ones(len(X), 2)
-        v = torch.randn(len(rows), 2, generator=torch.Generator().manual_seed(seed))
+        rows, out = random_rows(seed, 90), torch.ones(len(X), columns)
+        v = torch.randn(len(rows), columns, generator=torch.Generator().manual_seed(seed))
         memory.add_product(rows, X[rows], v, out)
         torch.testing.assert_close(out.double(), 1 + K[:, rows] @ v.double(), rtol=1e-4, atol=1e-4)
         used = memory.slot >= 0
@@ -76,6 +77,16 @@ def test_the_whole_product_does_not_depend_on_the_threads(monkeypatch: pytest.Mo
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(products[0], other) for other in products[1:])
+
+
+def test_the_product_with_a_block_does_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, rows = [], random_rows(1, 600)
+    for threads in (1, 2):
+        monkeypatch.setattr("joker.runtime.threads.thread_count", lambda threads=threads: threads)
+        out = torch.zeros(len(X), 1)
+        kept(700).add_product(rows, X[rows], X[rows, :1], out)
+        found.append(out)
+    assert torch.equal(*found)
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -13,6 +13,7 @@ from joker.runtime import DEFAULT_BUDGET, format_bytes
 from joker.runtime.threads import share, thread_count
 
 LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit the cache
+SHORTEST = 256  # rows of a tile that a thread computes: with fewer, threads wait for each other's Python calls
 
 
 def matvec(
@@ -55,7 +56,7 @@ def matvec(
         return out
     (rows, columns), threads = tile_shape(kernel, x, z, budget, row_bytes), 1
     if not v.is_cuda:
-        rows = min(rows, LONGEST, max(1, -(-x.shape[0] // thread_count())))  # at least one tile for each thread
+        rows = min(rows, LONGEST, max(SHORTEST, -(-x.shape[0] // thread_count())))
         columns = min(columns, LONGEST)
         tile_bytes = kernel.work_bytes(rows, columns, x.shape[1], x.dtype.itemsize)
         threads = budget // max(1, tile_bytes + rows * row_bytes[0] + columns * row_bytes[1])

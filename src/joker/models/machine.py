@@ -16,6 +16,7 @@ from joker.features import FeatureMap
 from joker.kernels import Kernel
 from joker.kernels.matvec import LONGEST, matvec, tile_shape
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
+from joker.runtime.threads import thread_count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,7 +131,8 @@ class ExactMachine(Machine):
     def _stream(self, x: Rows, budget: int) -> Iterator[tuple[slice, Tensor]]:
         both = (x.row_bytes, self.x.row_bytes)
         length = tile_shape(self.kernel, x, self.x, budget, both)[0]
-        length = len(x) if self.alpha.is_cuda else min(length, LONGEST)  # a GPU predicts all rows in one pass
+        # A GPU predicts all rows in one pass, a CPU one tile for each thread.
+        length = len(x) if self.alpha.is_cuda else min(length, LONGEST * thread_count())
         for start in range(0, len(x), max(length, 1)):
             tile = slice(start, min(start + length, len(x)))
             rows = x if length >= len(x) else TensorRows(x[tile])

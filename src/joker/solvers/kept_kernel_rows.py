@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from joker.data import Rows
 from joker.ops.triton_support import round_up
 from joker.runtime.threads import share
 from joker.solvers.kernel_function import KernelFunction
 
-GATHERED = 32  # kept rows that are gathered at a time: a copy that stays in the cache
+GATHERED = 32  # kept rows that are gathered at a time, in a copy that stays in the cache; also the sums of a block
+MOST_SUMMED = 2  # columns of a product that sums rows without a copy; with more, a product of matrices is faster
 ROUNDED_ROWS = 64  # new rows are computed in multiples of so many
 WIDTH = 2_048  # columns of kept rows that a thread multiplies at a time: always the same, as is the rounding then
-TILE = 512  # rows of x whose kernel with new rows is computed at a time
+TILE = 512  # rows of x whose kernel with others is computed at a time, where it is used at once
+LONG_TILE = 1_024  # the same where it is kept: threads that compute shorter tiles wait for each other's Python calls
 PARTIAL_SUMS = 4  # sums of (n, t) float64 numbers that threads add up side by side; their order is always the same
 
 
@@ -65,6 +68,7 @@ class KeptKernelRows:
         self.columns = x if own is None else x.part(own)
         self.square = len(self.columns) == n
         self.memory = torch.empty(count, len(self.columns), dtype=x.dtype)
+        self._entries = self.memory.numpy()  # the same memory
         self.slot = torch.full((n,), -1)  # where the kernel of a row is; -1 where it is not kept
         self.row = torch.full((count,), -1)  # the row in each slot
         self.used = torch.full((count,), -1)  # the use of each slot, by number
@@ -159,9 +163,9 @@ class KeptKernelRows:
         n = len(self.columns)
         return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
-    def _threads(self, k: int) -> int:
+    def _threads(self, k: int, tile: int = TILE) -> int:
         """Return the number of threads that may compute tiles of k columns at a time."""
-        work = self.kernel.work_bytes(TILE, k, self.x.shape[1], self.x.dtype.itemsize) + TILE * self.x.row_bytes
+        work = self.kernel.work_bytes(tile, k, self.x.shape[1], self.x.dtype.itemsize) + tile * self.x.row_bytes
         return max(1, self.budget // work)
 
     def _slots(self, rows: Tensor, x: Tensor) -> Tensor:  # (b,)
@@ -194,14 +198,18 @@ class KeptKernelRows:
         # not depend on the rows that are computed with it.
         k, whole = len(z), round_up(len(z), ROUNDED_ROWS)
         z = z if k == whole else torch.cat([z, z[:1].expand(whole - k, -1)])
+        places = slots.numpy()
 
         def fill(tile: slice) -> None:
-            self.memory[slots, tile] = self.kernel(z, self.columns[tile])[:k]
+            self._entries[places, tile] = self.kernel(z, self.columns[tile])[:k].numpy()  # faster than torch here
 
-        share(fill, self._tiles(TILE), self._threads(whole))
+        share(fill, self._tiles(LONG_TILE), self._threads(whole, LONG_TILE))
 
     def _add(self, slots: Tensor, v: Tensor, out: Tensor) -> None:  # (b,), (b, t), (n, t)
-        """Add the product with some kept rows, which are gathered a few at a time."""
+        """Add the product with some kept rows: weighted sums of a few rows each, or of rows that are gathered first."""
+        if v.shape[1] <= MOST_SUMMED:
+            self._add_sums(slots, v, out)
+            return
 
         def add(columns: slice) -> None:
             gathered = self._gathered[:, columns]
@@ -210,3 +218,17 @@ class KeptKernelRows:
                 out[columns] += (values.T @ kernel).T
 
         share(add, self._tiles(WIDTH))
+
+    def _add_sums(self, slots: Tensor, v: Tensor, out: Tensor) -> None:  # (b,), (b, t), (n, t)
+        """Add the product as at most `GATHERED` sums of rows, so that its rounding is not that of one long sum."""
+        length = max(GATHERED, -(-len(slots) // GATHERED))
+        parts = [slice(i, i + length) for i in range(0, len(slots), length)]
+        sums = self._gathered[: len(parts)]
+        for column, values in enumerate(v.T.contiguous()):
+
+            def add(i: int, values: Tensor = values) -> None:
+                rows = slots[None, parts[i]]
+                sums[i] = embedding_bag(rows, self.memory, per_sample_weights=values[None, parts[i]], mode="sum")[0]
+
+            share(add, range(len(parts)))
+            out[:, column] += sums.sum(0)

@@ -30,6 +30,7 @@ PROBE_SHARE = 0.1  # of the time of a fit: its speed is judged after it
 MOST_TIMES = 5.0  # times its limit that a fit with random blocks may take until its model is usable
 MOST_TIMES_OF_OTHERS = 2.0  # the same for other methods; random blocks then take their place
 RANDOM_EPOCHS = 15  # at most
+COMPILED_STEPS = 8  # the first ones on a GPU, which compile and capture what the others only run
 
 
 @dataclass
@@ -74,9 +75,11 @@ class EnoughTime(Callback):
         self.seconds, self.least_epochs = seconds, least_epochs
         self.epoch_seconds: float | None = None  # of a fit that is too slow
 
+    def start(self, run: Run) -> None:
+        self._judged_from = (0.0, 0.0)  # seconds and epoch
+
     def step(self, run: Run) -> str | None:
-        if self._is_too_slow(run):
-            self.epoch_seconds = run.seconds / run.epoch
+        if self.least_epochs > 0 and self._is_too_slow(run):
             return Reason.TIME.value
         random = run.training.descent.settings.method == RANDOM
         times = MOST_TIMES_OF_OTHERS if not random else MOST_TIMES if run.epoch < 1 else 1
@@ -88,8 +91,16 @@ class EnoughTime(Callback):
 
     def _is_too_slow(self, run: Run) -> bool:
         """Whether the first steps, which take a part of the time, leave no hope for the epochs."""
-        judged = self.least_epochs > 0 and PROBE_SHARE * self.seconds < run.seconds and 0 < run.epoch < 1
-        return judged and self.least_epochs * run.seconds > run.epoch * self.seconds
+        descent = run.training.descent
+        if descent.state.alpha.is_cuda and descent.steps <= COMPILED_STEPS:
+            self._judged_from = (run.seconds, run.epoch)
+            return False
+        seconds, epochs = run.seconds - self._judged_from[0], run.epoch - self._judged_from[1]
+        if not PROBE_SHARE * self.seconds < seconds or not epochs > 0 or run.epoch >= 1:
+            return False
+        slow = self.least_epochs * seconds > epochs * self.seconds
+        self.epoch_seconds = seconds / epochs if slow else None
+        return slow
 
 
 def fit_while_fast(model: Any, x: Any, y: Array, seconds: float, least_epochs: float) -> float | None:
