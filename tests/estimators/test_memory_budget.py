@@ -301,7 +301,7 @@ def test_dense_batches_share_a_plan_and_sparse_rows_do_not(monkeypatch: pytest.M
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("settings", [{"n_features": 20_000}, {"n_features": None}], ids=str)
-def test_a_card_holds_no_more_than_its_budget(settings: dict[str, Any]) -> None:
+def test_a_gpu_holds_no_more_than_its_budget(settings: dict[str, Any]) -> None:
     X, y = rows(20_000, 28)
     joker.KernelRidge(device="cuda", max_epochs=1, **settings).fit(X, y)  # what the libraries take comes first
     model = joker.KernelRidge(device="cuda", max_epochs=1, memory=1, random_state=0, **settings)

@@ -120,6 +120,13 @@ for name in ("squared_hinge", "huber"):
     same(found, twin, 1e-2)
     assert found.products.tolist() == twin.products.tolist(), name
     assert bool((found.products < solve(LOSSES[name], inf, 0.02)[0].products).any()), name
+K, _, a, problem = block(LOSSES["logistic"], 11, [1e-5], torch.float64)  # rows on the barrier: the tolerance tightens
+y, scaled = problem.take(slice(None))
+a, f, c = torch.zeros_like(a), 10 * y, scaled.unscaled[1].expand_as(a)
+solver = BlockSolver(tol=0.2)
+limits = (solver.tol, solver.max_products, solver.max_models, solver.patience)
+found = BlockResult(*block_solve.solve(K, f, a, y.expand_as(a), c, problem.dual, *limits))
+assert float(found.change) < 0 and float(solver.solve(K, f, a, y, scaled).change) < 0
 print("same")
 """
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from solvers.problems import CASES, LAMBDAS, small
 
+import joker
 from joker.errors import InvalidParameter, StateMismatch, UnknownName
 from joker.losses import Scaled, Squared
 from joker.solvers import BlockSolver, Descent, Reason, Report, Settings, certify
@@ -90,6 +91,15 @@ def test_the_method_follows_from_the_problem() -> None:
     for settings in ({"momentum": True}, {"radius": 1.0}, {"order": "cyclic"}):
         assert make("exact", **settings).settings.method == "random_blocks"
     assert small(*HINGE, "exact", weighted=False).descent([1.0]).settings.method == "random_blocks"  # one block
+
+
+def test_greedy_blocks_of_a_barrier_loss_do_not_stall() -> None:
+    """With a small λ a block of new rows may end no better than it began; the same block would then be chosen again."""
+    x = torch.randn(2_000, 10, generator=torch.Generator().manual_seed(0))
+    y = torch.sign(x[:, 0] + 0.5 * x[:, 1] ** 2 - 0.5)
+    settings = Settings(block_size=256, max_epochs=60, tol=1e-3, method="greedy_blocks")
+    training = joker.prepare(x, y, loss="logistic", lam=1e-4, kernel="gaussian", bandwidth=3.0, settings=settings)
+    assert training.run()[1].reason is Reason.TOLERANCE
 
 
 def test_greedy_blocks_need_fewer_steps_than_random_ones() -> None:

@@ -36,7 +36,7 @@ STATED = {
     "With more than N rows, or 5,000": "problem.SEARCH_ROWS",
     "With more than 10,000 rows, or N if": "problem.FEW_ROWS",
     "fewer, but at least N.": "problem.MIN_SEARCH_ROWS",
-    "else with N random features. `device": "final_fit.GPU_FEATURES",
+    "more | N random features, on all rows": "final_fit.GPU_FEATURES",
     "The default is N s and a further millisecond": "base.BASE_SECONDS",
     "for each row, at most N s": "base.MAX_SECONDS",
 }

@@ -13,6 +13,9 @@ SHRINK, GROW = 0.25, 2.0  # factors of the radius
 BOUNDARY_SHARE = 0.99  # a step of at least this share of the radius counts as one that reached the boundary
 HALVINGS = 10  # shorter steps that are tried along a step of poor ρ, each half as long as the one before
 BARRIER_SHARE = 0.1  # share of the distance to a barrier that every step leaves
+# A point on a barrier first moves inside, which may raise the objective. While it is not lower than at the start, a
+# gradient norm that is small enough is to fall to this share of itself.
+TIGHTER = 0.1
 
 # The search of one model.
 BOX_TOLERANCE = 0.5  # a search in a box ends at this share of the gradient norm that the trust region is to reach

@@ -90,6 +90,18 @@ def test_logistic_for_every_penalty(power: int, dtype: torch.dtype) -> None:
     assert bool(((beta > 0) & (beta < 1)).all())
 
 
+@pytest.mark.parametrize("c", [1e3, 1e4, 1e5])
+@pytest.mark.parametrize("width", [2, 10])
+@dtypes
+def test_a_loose_tolerance_lowers_the_objective_of_new_rows_too(c: float, width: int, dtype: torch.dtype) -> None:
+    """Rows at 0 first move inside the barrier. With a large c that raises J by more than the solve may win back."""
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(60), dtype=dtype)
+    y = x[:, :1].sign()
+    K, scaled = torch.exp(-torch.cdist(x, x) / width), Scaled(Logistic(), torch.full_like(y, c))
+    found = BlockSolver(tol=0.2).solve(K, 10 * y, torch.zeros_like(y), y, scaled)
+    assert float(found.change) < 0
+
+
 @all_losses
 def test_a_second_solve_from_the_solution_stays_there(loss: Loss) -> None:
     (K, f, a, y), scaled = block(loss, torch.float64)

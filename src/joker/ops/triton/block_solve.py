@@ -17,6 +17,7 @@ ACCEPT_RATIO, POOR_RATIO, GOOD_RATIO = (
 )
 SHRINK, GROW, BOUNDARY_SHARE = (tl.constexpr(v) for v in (constants.SHRINK, constants.GROW, constants.BOUNDARY_SHARE))
 HALVINGS, BARRIER_SHARE = tl.constexpr(constants.HALVINGS), tl.constexpr(constants.BARRIER_SHARE)
+TIGHTER = tl.constexpr(constants.TIGHTER)
 BOX_TOLERANCE, FORCING = tl.constexpr(constants.BOX_TOLERANCE), tl.constexpr(constants.FORCING)
 CONVERGED, LIMIT, STALLED, BROKEN = (
     tl.constexpr(outcome.value) for outcome in (Outcome.CONVERGED, Outcome.LIMIT, Outcome.STALLED, Outcome.BROKEN)
@@ -285,6 +286,8 @@ def _solve_column(
         change = change + tl.where(accept, actual, 0.0)
         gradient, norm = _gradient(a, f + Ks, to_u, sign, tilt, fixed, low, high, kink, p0, p1, eps, FORM, FLOOR, KINK)
         s = a - origin
+        if FORM != "quadratic":
+            least = tl.where((change >= 0) & (norm <= least), TIGHTER * norm, least)
         target = tl.maximum(least, eps * (base + tl.sqrt(dot(s, s)) * largest * root_b))
         hopeless = (predicted >= 0) | (radius <= eps * tl.max(tl.abs(a), axis=0))
         if FORM == "quadratic":

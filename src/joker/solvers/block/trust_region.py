@@ -163,6 +163,9 @@ class _TrustRegion:
         self.Ks = torch.where(accept, self.Ks + Kd, self.Ks)
         self.change = self.change + torch.where(accept, change, 0.0)
         self._measure()
+        if not quadratic:
+            unfinished = (self.change >= 0) & (self.norm <= self.target)
+            self.target = torch.where(unfinished, constants.TIGHTER * self.norm, self.target)
         self._raise_target()
         # Where the model was good, a rejected step is below the noise, and the next model would be the same.
         small = self.radius <= torch.finfo(self.a.dtype).eps * self.a.abs().amax(0)
