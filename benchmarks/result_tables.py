@@ -387,7 +387,7 @@ def ablations(results: Results) -> Iterator[str]:
             for name, curves in found["choices"].items()
         ]
         scored = "held-out" if "held_out" in plan else "test"
-        yield f"Errors on the {scored} rows after {', '.join(map(str, EPOCHS))} epochs:"
+        yield f"Errors on the {scored} rows after {', '.join(map(str, EPOCHS))} epochs, and at the end:"
         yield table(("choice", "value", *bases, "total time", "error ratio at equal time"), rows)
 
 
@@ -431,9 +431,11 @@ def default_fits(results: Results) -> Iterator[str]:
 
 
 def _choice(axis: str, name: str, curves: Results, verdict: Results, bases: Sequence[str]) -> list[object]:
-    cells = [
-        " / ".join(f"{curves[data][e - 1]['error']:.4f}" for e in EPOCHS if e <= len(curves[data])) for data in bases
-    ]
+    def errors(curve: Sequence[Results]) -> str:
+        shown = [e for e in EPOCHS if e < len(curve)] + [len(curve)]
+        return " / ".join(f"{curve[e - 1]['error']:.4f}" for e in shown)
+
+    cells = [errors(curves[data]) for data in bases]
     spent = seconds(sum(curve[-1]["seconds"] for curve in curves.values()))
     default = name == verdict["default"]
     return [axis, name, *cells, spent, "the default" if default else verdict["error_ratio_at_equal_time"][name]]

@@ -12,7 +12,7 @@ import pytest
 from faults.campaign import REFUSED, SECONDS, VERIFIED, count
 
 from joker.data import convert, open_source, open_store
-from joker.data.sources.raw_table import read_raw_table
+from joker.data.sources.raw_table import is_raw_table, read_raw_table
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, JokerError
 
 RNG = np.random.default_rng(0)
@@ -24,7 +24,17 @@ def read(path: Path, **options: Any) -> int:
 
 
 def outcome(path: Path, **options: Any) -> int | str:
-    """Return the number of rows, or "refused" for an error of joker that names the file; all others are raised."""
+    """Return the number of rows, or "refused" for an error of joker that names the file; all others are raised.
+
+    A file that may be a raw table is read as such, too.
+    """
+    if is_raw_table(path):
+        try:
+            read_raw_table(path)
+            count(VERIFIED)
+        except JokerError as error:
+            assert path.name in str(error)  # noqa: PT017
+            count(REFUSED)
     try:
         rows = read(path, **options)
     except JokerError as error:
@@ -75,9 +85,10 @@ def test_a_pipe_or_a_device_is_refused(tmp_path: Path, suffix: str) -> None:
     device = tmp_path / f"device{suffix}"
     device.symlink_to("/dev/zero")
     for path in (pipe, device):
-        with pytest.raises(InvalidFile, match=r"is a pipe or a device|is not a file"):
-            (open_store if suffix == ".rows" else open_source)(path)
-        count(REFUSED)
+        for use in (open_store,) if suffix == ".rows" else (open_source, read_raw_table):
+            with pytest.raises(InvalidFile, match=r"is a pipe or a device|is not a file"):
+                use(path)
+            count(REFUSED)
 
 
 @pytest.mark.parametrize("text", ["1,2,3", "1,2,3\n", "a,b,c\n", "a\n", '"', "\ufeff1,2", ",", ";;;", "\x00", "x", "1"])
@@ -204,7 +215,7 @@ def test_a_name_of_a_column_that_is_not_utf8(tmp_path: Path, kind: str, use: Cal
 
 @pytest.mark.parametrize("name", ["a" * 300 + ".csv", "a\0b.csv"])
 def test_names_that_no_file_has(tmp_path: Path, name: str) -> None:
-    for use in (open_source, open_store, lambda path: convert(path, tmp_path / "t.rows")):
+    for use in (open_source, open_store, read_raw_table, lambda path: convert(path, tmp_path / "t.rows")):
         with pytest.raises(InvalidParameter, match="path must be a name that files can have"):
             use(f"{tmp_path}/{name}")
         count(REFUSED)

@@ -21,8 +21,8 @@ from joker.data.sources.npz import open_npz
 from joker.data.sources.parquet import FORMATS, open_dataset
 from joker.data.sources.read_options import MAX_INPUTS, ReadOptions
 from joker.data.sources.text_files import OPENERS, read_head
+from joker.data.sources.validation import existing_file
 from joker.errors import InvalidFile, MissingFile
-from joker.runtime.atomic_file import parse_path
 
 
 def open_source(
@@ -94,14 +94,7 @@ def open_source(
     2
     """
     one_hot, kind = check_categories(categories), check_dtype(dtype)
-    place = parse_path(path, "train.csv")
-    if not place.exists():
-        raise MissingFile(f"a file of data must exist; {place} does not. Check the path.")
-    if not (place.is_file() or place.is_dir()):
-        raise InvalidFile(
-            f"a file of data must be a regular file or a folder, since it is read more than once; {place} is a pipe or "
-            "a device. Copy the data to a file first."
-        )
+    place = existing_file(path)
     options = ReadOptions(
         place, target, columns, header, one_hot, schema, delimiter, inputs, kind, max_inputs, decimal, drop
     )

@@ -12,8 +12,8 @@ from joker.data.sources.column_selection import TableColumns
 from joker.data.sources.csv import MISSING_VALUES
 from joker.data.sources.parquet import FORMATS, decoding_arrow
 from joker.data.sources.text_files import OPENERS, TextFormat, blocks, detect_format, read_head
-from joker.data.sources.validation import check_names, refuse_empty
-from joker.errors import InvalidData, InvalidFile, MissingFile
+from joker.data.sources.validation import check_names, existing_file, refuse_empty
+from joker.errors import InvalidData, InvalidFile
 
 # Digits with a leading zero are codes, such as ZIP codes, and remain text.
 NUMBER = r"^[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf(inity)?)$"
@@ -35,9 +35,7 @@ def read_raw_table(
     decimal: str | None = None,
 ) -> tuple[Any, TableColumns]:
     """Return a file as an Arrow table, and the names of its columns."""
-    place = Path(path)
-    if not place.exists():
-        raise MissingFile(f"a file of data must exist; {place} does not. Check the path.")
+    place = existing_file(path)
     pyarrow = need_pyarrow(str(place))
     if place.is_dir() or place.suffix.lower() in FORMATS:
         return _dataset(place)

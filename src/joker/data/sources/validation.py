@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from joker.data.schema import Schema, listed, repeated
-from joker.errors import InvalidData, InvalidFile
+from joker.errors import InvalidData, InvalidFile, MissingFile
+from joker.runtime.atomic_file import parse_path
+
+
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """Return a path of data. Opening a pipe would wait for ever, and reading a device may never end."""
+    place = parse_path(path, "train.csv")
+    if not place.exists():
+        raise MissingFile(f"a file of data must exist; {place} does not. Check the path.")
+    if not (place.is_file() or place.is_dir()):
+        raise InvalidFile(
+            f"a file of data must be a regular file or a folder, since it is read more than once; {place} is a pipe or "
+            "a device. Copy the data to a file first."
+        )
+    return place
 
 
 def check_values(x: Any, y: NDArray[Any] | None, first: int, schema: Schema, source: str) -> None:
