@@ -12,6 +12,7 @@ import torch
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from program import well, write_table
+from threadpoolctl import threadpool_info
 
 import joker
 from joker.errors import InvalidParameter
@@ -255,3 +256,17 @@ def test_boosting_is_imported_when_it_is_needed() -> None:
     tree = ast.parse(Path(input_importance.__file__).read_text(encoding="utf-8"))
     assert not [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "sklearn.ensemble"]
     assert [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "sklearn.ensemble"]
+
+
+def test_boosting_has_one_thread(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Beside busy processes its threads would wait for each other, ten times as long as they work."""
+    seen = []
+
+    def boosted(*_: Any) -> None:
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp")
+
+    monkeypatch.setattr("joker.tuning.input_importance._boosted", boosted)
+    before = torch.get_num_threads()
+    measure_importance(rng.normal(size=(50, 2)), rng.normal(size=50), None, False, 0, lambda: False)
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == before

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from joker.errors import InvalidParameter
 
@@ -88,14 +89,15 @@ def measure_importance(
     dense = (x.toarray() if sp.issparse(x) else np.asarray(x)).astype(np.float64)
     cut = len(dense) - max(1, min(len(dense) // LOSS_ROWS_ONE_IN, MAX_LOSS_ROWS, MAX_LOSS_ENTRIES // dense.shape[1]))
     total = np.zeros(dense.shape[1])
-    for column in _columns(y, classes):
-        losses = _boosted(dense[:cut], column[:cut], None if w is None else w[:cut], classes, seed, out_of_time)
-        if losses is None:
-            return None
-        increase = _increase(_mean_loss(losses, column[cut:], w, cut), dense[cut:], seed, out_of_time)
-        if increase is None:
-            return None
-        total += increase
+    with threadpool_limits(1, user_api="openmp"):  # on a busy computer, threads wait for each other in every tree
+        for column in _columns(y, classes):
+            losses = _boosted(dense[:cut], column[:cut], None if w is None else w[:cut], classes, seed, out_of_time)
+            if losses is None:
+                return None
+            increase = _increase(_mean_loss(losses, column[cut:], w, cut), dense[cut:], seed, out_of_time)
+            if increase is None:
+                return None
+            total += increase
     return total if total.max() > 0 else None
 
 
