@@ -8,7 +8,7 @@ import torch
 from joker import kernels
 from joker.data import TensorRows
 from joker.kernels.with_constant import WithConstant
-from joker.solvers.kept_kernel_rows import MOST_SUMMED, KeptKernelRows, kept_bytes, kept_rows
+from joker.solvers.kept_kernel_rows import LONG_TILE, MOST_SUMMED, TILE, KeptKernelRows, kept_bytes, kept_rows
 
 KERNEL = kernels.get("gaussian", bandwidth=1.5)
 X = torch.randn(700, 4, generator=torch.Generator().manual_seed(0))
@@ -132,6 +132,19 @@ def test_the_kernel_of_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     for row in rows.flip(0).split(7):
         other.add_product(row, X[row], torch.ones(len(row), 1), torch.zeros(len(X), 1))
     assert torch.equal(one.memory[one.slot[rows]], other.memory[other.slot[rows]])
+
+
+@pytest.mark.parametrize(("times", "longest"), [(1.0, LONG_TILE), (0.9, TILE)])
+def test_tiles_are_shorter_where_the_scratch_space_is_small(
+    monkeypatch: pytest.MonkeyPatch, times: float, longest: int
+) -> None:
+    """The space is that of one long tile of 64 new rows, or less."""
+    x = torch.randn(2 * LONG_TILE, 4, generator=torch.Generator().manual_seed(1))
+    memory = KeptKernelRows(TensorRows(x), KERNEL, 64, int(times * KERNEL.work_bytes(LONG_TILE, 64, 4, 4)))
+    tiles: list[slice] = []
+    monkeypatch.setattr("joker.solvers.kept_kernel_rows.share", lambda work, parts, most=None: tiles.extend(parts))
+    memory._compute(x[:64], torch.arange(64))
+    assert {tile.stop - tile.start for tile in tiles} == {longest}
 
 
 @pytest.mark.parametrize("room", [0, 10**5, 10**6, 10**7])

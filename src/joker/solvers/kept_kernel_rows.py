@@ -164,9 +164,12 @@ class KeptKernelRows:
         return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
     def _threads(self, k: int, tile: int = TILE) -> int:
-        """Return the number of threads that may compute tiles of k columns at a time."""
-        work = self.kernel.work_bytes(tile, k, self.x.shape[1], self.x.dtype.itemsize) + tile * self.x.row_bytes
-        return max(1, self.budget // work)
+        """Return the number of threads that may compute tiles of k columns at a time; at least one."""
+        return max(1, self.budget // self._work_bytes(k, tile))
+
+    def _work_bytes(self, k: int, tile: int) -> int:
+        """Return the bytes that a thread needs for a tile of k columns."""
+        return self.kernel.work_bytes(tile, k, self.x.shape[1], self.x.dtype.itemsize) + tile * self.x.row_bytes
 
     def _slots(self, rows: Tensor, x: Tensor) -> Tensor:  # (b,)
         """Return the slots of some rows, whose kernel is computed where it is not kept."""
@@ -198,12 +201,13 @@ class KeptKernelRows:
         # not depend on the rows that are computed with it.
         k, whole = len(z), round_up(len(z), ROUNDED_ROWS)
         z = z if k == whole else torch.cat([z, z[:1].expand(whole - k, -1)])
+        tile_rows = LONG_TILE if self._work_bytes(whole, LONG_TILE) <= self.budget else TILE
         places = slots.numpy()
 
         def fill(tile: slice) -> None:
             self._entries[places, tile] = self.kernel(z, self.columns[tile])[:k].numpy()  # faster than torch here
 
-        share(fill, self._tiles(LONG_TILE), self._threads(whole, LONG_TILE))
+        share(fill, self._tiles(tile_rows), self._threads(whole, tile_rows))
 
     def _add(self, slots: Tensor, v: Tensor, out: Tensor) -> None:  # (b,), (b, t), (n, t)
         """Add the product with some kept rows: weighted sums of a few rows each, or of rows that are gathered first."""

@@ -96,7 +96,7 @@ class EnoughTime(Callback):
             self._judged_from = (run.seconds, run.epoch)
             return False
         seconds, epochs = run.seconds - self._judged_from[0], run.epoch - self._judged_from[1]
-        if not PROBE_SHARE * self.seconds < seconds or not epochs > 0 or run.epoch >= 1:
+        if seconds <= PROBE_SHARE * self.seconds or epochs <= 0 or run.epoch >= 1:
             return False
         slow = self.least_epochs * seconds > epochs * self.seconds
         self.epoch_seconds = seconds / epochs if slow else None

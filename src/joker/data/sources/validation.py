@@ -1,4 +1,4 @@
-"""Errors for values, rows and columns of tables that cannot be used."""
+"""Errors for files, values, rows and columns of tables that cannot be used."""
 
 from __future__ import annotations
 
