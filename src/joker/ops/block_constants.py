@@ -13,8 +13,8 @@ SHRINK, GROW = 0.25, 2.0  # factors of the radius
 BOUNDARY_SHARE = 0.99  # a step of at least this share of the radius counts as one that reached the boundary
 HALVINGS = 10  # shorter steps that are tried along a step of poor ρ, each half as long as the one before
 BARRIER_SHARE = 0.1  # share of the distance to a barrier that every step leaves
-# A point on a barrier first moves inside, which may raise the objective. While it is not lower than at the start, a
-# gradient norm that is small enough is to fall to this share of itself.
+# A point on a barrier first moves inside, which may raise the objective. If the gradient reaches its tolerance while
+# the objective is not yet lower than at the start, the new tolerance is this share of the gradient norm.
 TIGHTER = 0.1
 
 # The search of one model.
