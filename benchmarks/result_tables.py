@@ -403,17 +403,17 @@ def search_ablations(results: Results) -> Iterator[str]:
 
 
 def solved(results: Results) -> Iterator[str]:
-    """Errors of five epochs and of the default fit."""
-    rows = [
-        [
-            name.replace("/", ", "),
-            *(f"{found[way]['error']:.4f} ± {found[way]['standard_error']:.4f}" for way in ("five epochs", "default")),
-            *(f"{found[way]['lam']:.2g}" for way in ("five epochs", "default")),
-            *(f"{found[way]['gap']:.0e}" for way in ("five epochs", "default")),
-        ]
-        for name, found in results["problems"].items()
-    ]
-    yield table(("problem", "five epochs", "default", "λ: five epochs", "default", "gap: five epochs", "default"), rows)
+    """Errors of five epochs and of the default fit, and their difference with its standard error."""
+    rows = []
+    for name, found in results["problems"].items():
+        ways = [found["five epochs"], found["default"]]
+        more, error = found["difference"]
+        lams = (" ".join(f"{cell['lam']:.2g}" for cell in way["splits"]) for way in ways)
+        worst = max(cell["gap"] for cell in found["default"]["splits"])
+        errors = (f"{way['error']:.4f}" for way in ways)
+        rows.append([name.replace("/", ", "), *errors, f"{more:+.4f} ± {error:.4f}", *lams, f"{worst:.0e}"])
+    names = ("problem", "five epochs", "default", "difference", "λ of five epochs", "λ of the default", "largest gap")
+    yield table(names, rows)
 
 
 def default_fits(results: Results) -> Iterator[str]:

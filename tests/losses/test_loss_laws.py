@@ -128,6 +128,18 @@ def test_the_gain_is_the_decrease_that_one_variable_can_cause(loss, k):
         assert not found[~free].any()
 
 
+@every_loss
+def test_alpha_rises_where_a_little_more_of_it_lowers_the_objective(loss):
+    y = targets(loss)[:, None]
+    a = across(loss, targets(loss), np.linspace(0, 0.9, 7))[:, :, None]  # (k, s, 1, T)
+    f = predictions()[None, None, ::10]  # (1, 1, p, T)
+    step = 1e-6
+    slope = f + (loss.psi(y, a + step) - loss.psi(y, a)) / step
+    clear = (a + step < loss.box(y)[1]) & (slope.abs() > 1e-3)
+    assert bool(clear.any())
+    assert bool((loss.rises(y, a, f) == (slope < 0))[clear].all())
+
+
 # The Fenchel–Young inequality, from which the duality gap follows.
 
 

@@ -110,6 +110,28 @@ def test_greedy_blocks_need_fewer_steps_than_random_ones() -> None:
     assert greedy.records[-1].epoch < 0.7 * random.records[-1].epoch
 
 
+def test_greedy_blocks_do_not_shift_all_predictions_to_and_fro() -> None:
+    """With a wide kernel, rows that all rise shift every prediction; blocks then only undid each other's shifts."""
+    x = torch.randn(4_000, 6, generator=torch.Generator().manual_seed(0))
+    y = torch.sign(torch.sin(3 * x[:, 0]) + x[:, 1] * x[:, 2])
+    settings = Settings(block_size=64, max_epochs=8, tol=1e-3, method="greedy_blocks")  # it needs 5, and needed 14
+    training = joker.prepare(x, y, loss="hinge", lam=1e-3, kernel="gaussian", bandwidth=20.0, settings=settings)
+    assert training.run()[1].reason is Reason.TOLERANCE
+
+
+def test_a_greedy_block_has_every_row_once() -> None:
+    """Also where all rows rise: the rows of the last block must not fill the place of those that fall."""
+    training = joker.prepare(
+        torch.randn(100, 2, generator=torch.Generator().manual_seed(0)),
+        torch.ones(100),
+        loss="hinge",
+        settings=Settings(block_size=40, method="greedy_blocks"),
+    )
+    for _ in range(4):
+        rows = training.descent.method._choose()
+        assert len(rows.unique()) == len(rows) == 40
+
+
 @pytest.fixture
 def _interrupts():
     """Ctrl-C raises, even where the tests were started with it ignored."""

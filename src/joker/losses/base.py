@@ -218,6 +218,10 @@ class Loss(ABC):
             decrease = self._newton_decrease(y, a, f, k)
         return torch.where(low < high, decrease, 0.0).clamp(min=0)
 
+    def rises(self, y: Tensor, a: Tensor, f: Tensor) -> Tensor:
+        """Return whether a larger ``a`` lowers the dual objective: whether its derivative to the right is negative."""
+        return f + self.psi_slope(y, a) + self.kink * torch.where(a < 0, -1.0, 1.0) < 0
+
     def _newton_decrease(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
         """Return the largest decrease at some Newton steps, which stay between points where the slope changes sign."""
         low, high = self.box(y)

@@ -110,6 +110,10 @@ class RowLoss(Loss):
     def gain(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
         return _decrease(self, y, a, f, k)
 
+    def rises(self, y: Tensor, a: Tensor, f: Tensor) -> Tensor:
+        """Return True: some columns of a row rise where the others fall, so that a row has no direction."""
+        return torch.ones_like(a, dtype=torch.bool)
+
     def shares(self, y: Tensor, a: Tensor) -> Tensor:
         """Return the share of each class at a dual point."""
         return (y > 0).to(a) - a
@@ -251,6 +255,9 @@ class ScaledRows(Scaled):
 
     def gain(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
         return _decrease(self, y, a, f, k)
+
+    def rises(self, y: Tensor, a: Tensor, f: Tensor) -> Tensor:
+        return self.loss.rises(y, a, f)
 
 
 def scaled(loss: Loss, c: Bound) -> Scaled:
