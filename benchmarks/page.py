@@ -143,9 +143,9 @@ SECTIONS = (
         "Scores of solved problems",
         "Five epochs of random blocks, which was the default fit before problems were solved to a gap, against the "
         "default fit. 10,000 training rows, a Gaussian kernel; each has the λ with the best score on 5,000 held-out "
-        "rows. The error on test rows is the RMSE of targets with deviation 1, or the share of wrong classes: the mean of "
-        "three splits. The difference has its standard error over the splits; λ is that of each split, and the gap is "
-        "the largest one of the default fits.",
+        "rows. The error on test rows is the RMSE of targets with deviation 1, or the share of wrong classes: the "
+        "mean of three splits. The difference has its standard error over the splits. λ is that of each split, and "
+        "the gap is the largest one of the default fits.",
         "python benchmarks/solved.py",
     ),
     Section(

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
-from joker.runtime.threads import one_thread, share, thread_count
+from joker.runtime.threads import one_blas_thread, one_thread, share, thread_count
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +60,29 @@ def test_an_error_of_a_part_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         share(lambda part: 1 // part, [1, 0, 2])
     assert torch.get_num_threads() == 2
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_one_thread_of_blas_is_undone_when_the_last_thread_leaves() -> None:
+    with one_blas_thread():  # loads what is loaded once
+        assert blas_threads() == {1}
+    before = blas_threads()
+    seen = []
+
+    def work(part: int) -> None:
+        for _ in range(50):
+            with one_blas_thread():
+                seen.append(blas_threads())
+
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [{1}] * 150
+    assert blas_threads() == before
+    with one_blas_thread(False):
+        assert blas_threads() == before

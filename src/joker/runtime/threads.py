@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import TypeVar
+from functools import cache, lru_cache
+from typing import Any, TypeVar
 
 import torch
 
@@ -43,6 +43,34 @@ def one_thread(wanted: bool = True) -> Iterator[None]:
     finally:
         _outside.count = None
         torch.set_num_threads(before)
+
+
+@contextmanager
+def one_blas_thread(wanted: bool = True) -> Iterator[None]:
+    """Run the operations of NumPy's and SciPy's BLAS on one thread, if that is ``wanted``.
+
+    The number of threads is that of the process: others that want one thread wait, so that none restores it too early.
+    """
+    if not wanted:
+        yield
+        return
+    with _blas_lock(os.getpid()), _blas().limit(limits=1):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _blas_lock(process: int) -> threading.RLock:
+    """Return the lock of this process: that of its parent may be held by a thread that does not exist in it."""
+    return threading.RLock()
+
+
+@cache
+def _blas() -> Any:
+    """Return the libraries that are loaded."""
+    import scipy.linalg  # noqa: F401  # one of them
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def share(work: Callable[[Part], object], parts: Iterable[Part], most: int | None = None) -> None:

@@ -28,6 +28,7 @@ from joker.solvers.state import State
 # is, when the dual objective does not change either, by more than some units in the last place.
 SLOW_EVALUATIONS, SLOW_SHARE = 10, 0.9
 UNCHANGED = 10
+CHECKS = 8  # of the gap in an epoch, where it costs little: a solve need not go on to the end of its last epoch
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains about one digit
 
 Callback = Callable[[Record], bool | None]  # returns True to stop
@@ -184,11 +185,22 @@ class Descent:
         """Return whether the epochs between two evaluations have just ended."""
         return self.steps > 0 and self.steps % (self.method.steps_per_epoch * self.settings.gap_every) == 0
 
+    def _check_due(self) -> bool:
+        """Return whether a check of the gap belongs to this step."""
+        interval = max(1, self.method.steps_per_epoch // CHECKS)
+        return self.method.quick_gap and self.steps > 0 and self.steps % interval == 0
+
+    def _reached(self) -> bool:
+        """Return whether the gap of the last iterate is small enough, without a record."""
+        last = (self.state.alpha, self.state.image)
+        return certify(self.state, self.problem, [last])[0].worst <= self.settings.tol
+
     def _due(self) -> bool:
         """Return whether to evaluate the gap now; not a second time for the same epoch."""
         last = self.records[-1] if self.records else None
-        evaluated = last is not None and last.epoch == self.epoch and last.relative_gap > self.settings.tol
-        return self._interval_ended() and not evaluated
+        if last is not None and last.epoch == self.epoch and last.relative_gap > self.settings.tol:
+            return False
+        return self._interval_ended() or (self._check_due() and self._reached())
 
     def _evaluate(
         self, callback: Callback | None, score: ScorePoint | None, score_due: bool
@@ -199,7 +211,7 @@ class Descent:
         point, gap, last_gap = self._best_with_less_memory()
         if gap.worst <= self.settings.tol:  # the proof must not use an image with the rounding of thousands of steps
             point, gap = self._recompute(point[0], self.state.alpha if self.method.average() else None)
-            if gap.worst > self.settings.tol and self._interval_ended():
+            if gap.worst > self.settings.tol and (self._interval_ended() or self._check_due()):
                 self.state.reset(self.state.alpha)
         if self._interval_ended():
             with hold_interrupts():

@@ -49,6 +49,8 @@ class _Choice(SavedTensors):
 class GreedyBlocks(Method):
     """Blocks of the rows that promise most; the last iterate is returned."""
 
+    quick_gap = True  # the prediction of every row is known
+
     def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
         assert isinstance(state, ExactState)
         n = len(state.x)

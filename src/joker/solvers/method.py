@@ -25,6 +25,9 @@ class Method(ABC):
     long_epochs: ClassVar[bool] = True
     """Whether an epoch takes longer than the prediction of held-out rows, which are then scored after each."""
 
+    quick_gap: ClassVar[bool] = False
+    """Whether the gap costs much less than a step, so that it is evaluated several times in an epoch."""
+
     def __init__(self, state: State, steps_per_epoch: int) -> None:
         self.state, self.steps_per_epoch = state, steps_per_epoch
         self.statistics = BlockStatistics(state.alpha.device)

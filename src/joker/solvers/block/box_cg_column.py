@@ -2,23 +2,19 @@
 
 A block of some hundred rows makes every vector short: the search then spends its time on calls, not on numbers. NumPy
 calls take a fraction of the time of torch calls, and with one column the decisions of an iteration are plain branches.
-Only the product with K is a torch call, because torch sets its number of threads.
 """
 
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.ops.block_constants import PROPORTION, SHORT_STEP
 from joker.solvers.block.box import Box, Minimum
-
-Vector = NDArray[Any]  # (b,)
+from joker.solvers.block.symmetric_product import SymmetricProduct, Vector
 
 
 def minimise_columns(
@@ -33,9 +29,11 @@ def minimise_columns(
 ) -> Minimum:
     """Minimise the quadratic over the box, from ``a``; above ``patience`` products the tolerance grows with them."""
     low, high = (bound.expand_as(a) for bound in (box.low, box.high))
+    times_K, diagonal = SymmetricProduct(K), K.diagonal().numpy()
     found = []
     for j, reach in enumerate(tolerance.tolist()):
-        search = _Search(K, box.kink, *(v[:, j].contiguous().numpy() for v in (h, g, a, low, high)))
+        column = (v[:, j].contiguous().numpy() for v in (h, g, a, low, high))
+        search = _Search(times_K, diagonal, box.kink, *column)
         reached = search.run(reach, max_products, patience)
         found.append((search.a, search.Ks, search.products, reached))
     points, images, products, done = zip(*found, strict=True)
@@ -50,11 +48,20 @@ def minimise_columns(
 class _Search:
     """The point, its gradient, and K times the step so far."""
 
-    def __init__(self, K: Tensor, kink: float, h: Vector, g: Vector, a: Vector, low: Vector, high: Vector) -> None:
-        self.K, self.kink, self.products = K, kink, 0
+    def __init__(
+        self,
+        times_K: SymmetricProduct,
+        diagonal: Vector,  # of K
+        kink: float,
+        h: Vector,
+        g: Vector,
+        a: Vector,
+        low: Vector,
+        high: Vector,
+    ) -> None:
+        self.times_K, self.kink, self.products = times_K, kink, 0
         self.h, self.g, self.a, self.low, self.high = h, g, a, low, high
         self.Ks = np.zeros_like(self.a)
-        diagonal = K.diagonal().numpy()
         self.inverse = 1 / (diagonal + self.h)  # preconditioner: ψ″ may differ by orders of magnitude
         finfo = np.finfo(self.a.dtype)
         self.smallest, self.tiny, self.eps = float(finfo.eps * diagonal.max()), float(finfo.tiny), float(finfo.eps)
@@ -63,8 +70,7 @@ class _Search:
 
     def _times(self, p: Vector) -> Vector:
         self.products += 1
-        product: Vector = torch.mv(self.K, torch.from_numpy(p)).numpy()
-        return product
+        return self.times_K(p)
 
     def _find_walls(self) -> None:
         """Find the walls of each coordinate, and which coordinates stand on one."""

@@ -16,7 +16,7 @@ from joker.errors import InvalidParameter
 from joker.losses import Loss, ScaledRows
 from joker.ops import block_constants as constants
 from joker.ops import block_solve, row_solve
-from joker.runtime.threads import one_thread
+from joker.runtime.threads import one_blas_thread, one_thread
 from joker.solvers.block.box_cg import REFERENCE_ROWS
 from joker.solvers.block.model import BlockProblem, Model, dot64
 from joker.solvers.block.result import BlockResult, Outcome
@@ -82,7 +82,8 @@ class BlockSolver:
             y, c = y.expand_as(a), torch.as_tensor(loss.unscaled[1]).to(K).expand_as(a)
             limits = (self.tol, self.max_products, self.max_models, patience)
             return BlockResult(*block_solve.solve(K, f, a, y, c, dual, *limits))
-        with one_thread(not K.is_cuda and len(K) <= MOST_ROWS_OF_ONE_THREAD):
+        on_cpu = not K.is_cuda
+        with one_thread(on_cpu and len(K) <= MOST_ROWS_OF_ONE_THREAD), one_blas_thread(on_cpu):
             if isinstance(loss, ScaledRows):
                 return self._solve_rows(RowProblem.of(K, f, a, y, loss), loss)
             region = _TrustRegion(BlockProblem(K, f, a, y.expand_as(a), loss, self.max_products, patience), self.tol)
