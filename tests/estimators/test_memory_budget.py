@@ -235,7 +235,7 @@ def test_a_plan_reads_as_a_table() -> None:
 
 def test_a_budget_shrinks_blocks_parts_and_tiles_before_it_fails() -> None:
     X, y = rows(2_000)
-    roomy, tight = (joker.KernelSVR(memory=memory).plan(X, y) for memory in ("1GB", "66MB"))
+    roomy, tight = (joker.KernelSVR(memory=memory, n_features=50).plan(X, y) for memory in ("1GB", "66MB"))
     assert roomy.block_size == 2_000
     assert tight.block_size < 2_000
     assert roomy.dtype == torch.float64

@@ -24,11 +24,13 @@ from joker.kernels import Kernel, bandwidth
 from joker.planning import FitSpec
 from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_dtype, physical_bytes
 from joker.solvers import Settings, resolved
-from joker.solvers.settings import AUTO, CONJUGATE_GRADIENTS, RANDOM
+from joker.solvers.settings import AUTO, CONJUGATE_GRADIENTS, GREEDY, RANDOM
 
 ONE_BLOCK = 2_048  # rows: block_size="auto" solves at most so many as one block, to the tolerance
 BLOCK = 512  # rows of a block where there are more
-EXACT_BLOCK = 1_024  # the same with the kernel itself on a CPU: fewer kernel evaluations, and each block costs little
+# The same with the kernel itself on a CPU: fewer kernel evaluations, and each block costs little. Where blocks can be
+# chosen, two of them take less time than one block of twice as many rows.
+EXACT_BLOCK = 1_024
 LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
 EXACT_ROWS = 50_000  # rows: n_features="auto" uses the kernel itself for at most so many
 # A kernel that is no function of a matrix product costs time for each input: it is used itself for at most so many
@@ -64,8 +66,9 @@ def fit_specs(
     movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
     m = n_features(given.n_features, given.features, kernel, n, d)
     room = 0 if limited else cast_row_bytes(x)  # a plan with a budget counts what rows take
-    usual = EXACT_BLOCK if m is None and device.type == "cpu" else BLOCK
-    for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited, usual):
+    exact = m is None and device.type == "cpu"
+    usual, one_block = EXACT_BLOCK if exact else BLOCK, EXACT_BLOCK if exact and chooses_blocks(given) else ONE_BLOCK
+    for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited, usual, one_block):
         Blocks(n, size)  # raises where the size is no number of rows
         dtype, mixed = precision(given.precision, given.dtype, size >= n or rounding_matters(given, n, m), device)
         choices = settings(given, size, m, n, targets, n_lams, seed, device, dtype)
@@ -143,6 +146,11 @@ def max_epochs(given: float | str, method: str, n: int, m: int | None = None) ->
     return EPOCHS if method == RANDOM else max(EPOCHS, min(MOST_EPOCHS, KERNEL_WORK // n**2))
 
 
+def chooses_blocks(given: Any) -> bool:
+    """Return whether an estimator with the kernel itself uses greedy blocks."""
+    return given.method in (AUTO, GREEDY) and not given.momentum and not is_linear_system(given)
+
+
 def is_linear_system(given: Any) -> bool:
     """Return whether the loss of an estimator makes its problem a linear system."""
     loss = given._loss()
@@ -164,19 +172,26 @@ def penalties(lam: Any) -> list[float]:
 
 
 def block_size(
-    given: int | str, n: int, row_bytes: int = 0, memory: int | str = DEFAULT_BUDGET, usual: int = BLOCK
+    given: int | str,
+    n: int,
+    row_bytes: int = 0,
+    memory: int | str = DEFAULT_BUDGET,
+    usual: int = BLOCK,
+    one_block: int = ONE_BLOCK,
 ) -> int:
     """Return the rows of a block among n rows; where rows are made dense, a block takes at most half the memory."""
     if not isinstance(given, str):
         return given
     _only_auto("block_size", given, 512)
     room = max(1, parse_bytes(memory) // 2 // row_bytes) if row_bytes else n
-    return n if n <= min(ONE_BLOCK, room) else min(usual, room)
+    return n if n <= min(one_block, room) else min(usual, room)
 
 
-def block_sizes(given: int | str, n: int, row_bytes: int, memory: int, shrink: bool, usual: int = BLOCK) -> list[int]:
+def block_sizes(
+    given: int | str, n: int, row_bytes: int, memory: int, shrink: bool, usual: int = BLOCK, one_block: int = ONE_BLOCK
+) -> list[int]:
     """Return the possible block sizes, the best first; one where it is given or need not shrink."""
-    size = block_size(given, n, row_bytes, memory, usual)
+    size = block_size(given, n, row_bytes, memory, usual, one_block)
     if not (shrink and isinstance(given, str)):
         return [size]
     smaller = [usual >> halvings for halvings in range(usual.bit_length()) if usual >> halvings >= LEAST_BLOCK]

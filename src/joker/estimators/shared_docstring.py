@@ -29,9 +29,9 @@ features : str
     The kind of features: ``"fourier"``, ``"fourier_pairs"``, ``"orthogonal"``, ``"structured"``,
     ``"tensor_sketch"``; ``"auto"`` is the default of the kernel.
 block_size : int or "auto"
-    The number of rows in a block. ``"auto"`` is one block up to 2,048 rows. With more rows it is 512, or 1,024 with the
-    kernel itself on the CPU. Blocks are smaller if ``memory`` requires it, or if X is sparse and a block of dense rows
-    would take half of the scratch space.
+    The number of rows in a block. ``"auto"`` is one block up to 2,048 rows, or up to 1,024 where greedy blocks are used
+    on the CPU. With more rows it is 512, or 1,024 with the kernel itself on the CPU. Blocks are smaller if ``memory``
+    requires it, or if X is sparse and a block of dense rows would take half of the scratch space.
 max_epochs : float or "auto"
     The maximum number of epochs; an epoch evaluates as many kernel entries or features as one pass over the rows.
     ``"auto"`` is 5 with features. With the kernel itself it allows 5e10 kernel evaluations, in 5 to 1,000 epochs: 500
