@@ -149,6 +149,13 @@ SECTIONS = (
         "python benchmarks/solved.py",
     ),
     Section(
+        "greedy_blocks",
+        "The choices of greedy blocks",
+        "Seconds and steps to a gap of 1e-3, with one choice changed at a time and one thread. With a wide kernel (the "
+        "bandwidth is the median distance) rows of the largest gain all rise or all fall, and shift all predictions.",
+        "python benchmarks/greedy_blocks.py",
+    ),
+    Section(
         "default_fits",
         "Where default fits end",
         "Default settings of every estimator, at most 10,000 rows; the tolerance of the relative gap is 1e-3.",

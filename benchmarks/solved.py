@@ -113,7 +113,11 @@ def summary(cells: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 def main() -> None:
     """Run the problems that are asked for, and write the results after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="problems whose name contains this, such as kin40k/ridge")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="problems whose names contain this, such as kin40k/ridge; several, with commas, in their order",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="fits that run at once")
     parser.add_argument("--cell", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "results")
@@ -137,10 +141,10 @@ def main() -> None:
         return found
 
     problems = [(name, label) for name in GAMMAS for label in (NUMBERS if name in REGRESSION else CLASSES)]
-    problems = [problem for problem in problems if given.only in "/".join(problem)]
+    problems = [problem for part in given.only.split(",") for problem in problems if part in "/".join(problem)]
     with ThreadPoolExecutor(given.jobs) as pool:
         running = {
-            problem: {way: [pool.submit(run, *problem, way, seed) for seed in SPLITS] for way in WAYS}
+            problem: {way: [pool.submit(run, *problem, way, seed) for seed in SPLITS] for way in reversed(WAYS)}
             for problem in problems
         }
         for (name, label), ways in running.items():

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import table_models
 
-JOKER, BY_HAND, MACHINES = "joker", "joker.tune", "SVM"
-APART = (BY_HAND, MACHINES)  # fitted on the first split only: see `by_hand` and `first_split`
+JOKER, BY_HAND, MACHINES, XRFM = "joker", "joker.tune", "SVM", "xRFM"
+APART = (BY_HAND, MACHINES, XRFM)  # fitted on the first split only: see `by_hand` and `first_split`
 PRIMARY = ("accuracy", "r2")  # larger is better
 BOOTSTRAP, SEED = 10_000, 0
 MIN_NOISE = 0.001  # of accuracy or R²: smaller differences are noise on every set
@@ -63,9 +63,9 @@ def by_hand(found: Scores) -> dict[str, tuple[float, float]]:
     return pairs
 
 
-def first_split(found: Scores) -> dict[str, tuple[float, float]]:
-    """Return the scores of joker and of support vector machines on the first split of the sets that these have."""
-    both = {n: (m[JOKER].get(0), m[MACHINES].get(0)) for n, m in found.items() if JOKER in m and MACHINES in m}
+def first_split(found: Scores, model: str) -> dict[str, tuple[float, float]]:
+    """Return the scores of joker and of another model on the first split of the sets that this one has."""
+    both = {n: (m[JOKER].get(0), m[model].get(0)) for n, m in found.items() if JOKER in m and model in m}
     return {name: (ours, theirs) for name, (ours, theirs) in both.items() if ours is not None and theirs is not None}
 
 

@@ -34,6 +34,7 @@ from joker.solvers import (
     check_processes,
     resolved,
 )
+from joker.solvers.settings import CONJUGATE_GRADIENTS
 
 DEFAULTS = Settings()
 
@@ -212,7 +213,7 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
         release_memory(x.device)  # what reading the data has left
     state: State
     if features is None:
-        state = _exact_state(x, problem.targets.t, kernel, plan)
+        state = _exact_state(spec, x, problem.targets.t, kernel, plan)
     else:
         state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed, current())
     check_processes(state, problem, spec.settings)
@@ -229,8 +230,11 @@ def _check_columns(loss: Loss, targets: Targets) -> None:
         )
 
 
-def _exact_state(x: Rows, t: int, kernel: kernels.Kernel, plan: Plan) -> ExactState:
+def _exact_state(spec: FitSpec, x: Rows, t: int, kernel: kernels.Kernel, plan: Plan) -> ExactState:
     def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
         matvec(kernel, x, z, v, plan.scratch, out=out, row_bytes=(x.row_bytes, z.row_bytes))
 
-    return ExactState(x, t, kernel, add_product, plan.scratch, plan.kept_rows, plan.landmarks, current())
+    processes = current()
+    whole_products = spec.settings.method == CONJUGATE_GRADIENTS
+    kept = (plan.kept_rows, plan.landmarks)
+    return ExactState(x, t, kernel, add_product, plan.scratch, *kept, processes, whole_products)

@@ -153,3 +153,39 @@ def test_kept_rows_fit_their_room(room: int) -> None:
     assert kept_bytes(1_000, count, 4) <= room or count == 0
     assert count == 0 or 128 <= count <= 1_000
     assert kept_rows(1_000, 64, 10**9, 4) == 1_000
+
+
+@pytest.mark.parametrize("count", [60, 234, 350])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_shares_of_all_processes_are_the_whole_product(count: int, size: int) -> None:
+    """Also where the processes keep all rows together, and where an intercept is added: by one of them."""
+    kernel = WithConstant(KERNEL)
+    processes = [KeptKernelRows(TensorRows(X), kernel, count + rank, 2**24) for rank in range(size)]
+    for seed in range(2):
+        v = torch.randn(len(X), 2, generator=torch.Generator().manual_seed(seed))
+        total = torch.zeros(len(X), 2, dtype=torch.float64)
+        for rank, process in enumerate(processes):
+            share = torch.zeros(len(X), 2)
+            process.add_share(v, share, count, rank, size)
+            total += share
+        expected = (K + kernel.constant) @ v.double()
+        torch.testing.assert_close(total, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_processes_do_not_compute_the_same_entries() -> None:
+    evaluations = []
+
+    class Counted(type(KERNEL)):
+        def __call__(self, x, z):
+            evaluations[-1] += len(x) * len(z)
+            return super().__call__(x, z)
+
+    n = 4 * TILE
+    x = torch.randn(n, 2, generator=torch.Generator().manual_seed(0))
+    for size in (1, 2):
+        evaluations.append(0)
+        for rank in range(size):
+            process = KeptKernelRows(TensorRows(x), Counted(1.0), 64, 2**24)
+            process.add_share(torch.ones(n, 1), torch.zeros(n, 1), 64, rank, size)
+            evaluations[-1] -= 64 * n  # the rows that it keeps
+    assert evaluations[1] < evaluations[0] < 0.7 * n**2

@@ -139,9 +139,11 @@ class FitMemory:
         rows = 0
         if spec.settings.method in (GREEDY, CONJUGATE_GRADIENTS) and not spec.on_gpu:
             sums = sum_bytes(spec.rows, spec.columns) if spec.settings.method == CONJUGATE_GRADIENTS else 0
-            part = current().part(spec.rows)
-            width = part.stop - part.start
+            # Processes share the columns of kept rows that blocks use, and the rows that are used as a whole.
+            part, shares_rows = current().part(spec.rows), spec.settings.method == CONJUGATE_GRADIENTS
+            width = spec.rows if shares_rows else part.stop - part.start
             rows = kept_rows(spec.rows, spec.block_rows, room - sums, itemsize, width)
+            rows = min(rows, -(-spec.rows // current().size)) if shares_rows else rows
             taken = kept_bytes(width, rows, itemsize) + (sums if rows else 0)
             items.append(Item("kept kernel rows", taken, AFTER_LAYOUT))
         return KernelMemory(rows, chosen, tuple(items))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -42,6 +43,9 @@ class ExactState(State):
         Rows from which the preconditioner of conjugate gradients is made.
     group : Group
         The processes that solve the problem together. Each computes the kernel of its part of the rows with others.
+    whole_products : bool
+        Whether steps are products with the whole kernel matrix, as those of conjugate gradients are. In a group with
+        kept rows, each process then adds its share of a product, in which no kernel entry is computed twice.
     """
 
     def __init__(
@@ -54,13 +58,16 @@ class ExactState(State):
         kept_rows: int = 0,
         landmarks: int = 0,
         group: Group = ALONE,
+        whole_products: bool = False,
     ) -> None:
         super().__init__(x, t, len(x), group)
         own = group.part(len(x))
         self.own = x.part(own)
         self.kernel, self.add_product, self.budget, self.landmarks = kernel, add_product, budget, landmarks
         self.small_operations = x.device.type == "cpu" and len(x) > ONE_THREAD_ROWS
-        self.kept = KeptKernelRows(x, kernel, kept_rows, budget, own) if kept_rows else None
+        self.adds_shares = whole_products and group.size > 1
+        columns = None if self.adds_shares else own
+        self.kept = KeptKernelRows(x, kernel, kept_rows, budget, columns) if kept_rows else None
 
     @property
     def scratch_bytes(self) -> int:
@@ -87,19 +94,29 @@ class ExactState(State):
         if not move.is_cuda:  # rows that did not move are left out; a GPU would have to wait to count them
             moved = move.any(1).nonzero()[:, 0]
             rows, x, move = rows[moved], x[moved], move[moved]
-        if self.kept:
+        if self.kept and not self.adds_shares:
             self.kept.add_product(rows, x, move, change)
         else:
             self.add_product(self.own, TensorRows(x), move, change)
         return self.group.whole(change, len(self.x))
 
     def image_of(self, alpha: Tensor) -> Tensor:
+        if self.adds_shares and self._common_rows:
+            assert self.kept is not None
+            image = torch.zeros_like(alpha)
+            self.kept.add_share(alpha, image, self._common_rows, self.group.rank, self.group.size)
+            return self.group.sum_(image)
         image = alpha.new_zeros(len(self.own), alpha.shape[1])
-        if self.kept:
+        if self.kept and not self.adds_shares:
             self.kept.add_whole_product(alpha, image)
         else:
             self.add_product(self.own, self.x, alpha, image)
         return self.group.whole(image, len(self.x))
+
+    @cached_property
+    def _common_rows(self) -> int:
+        """The number of kernel rows that every process can keep; they may have different amounts of memory."""
+        return min(self.group.collect(len(self.kept.row) if self.kept else 0))
 
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
         row_bytes = gap_bytes(1, sum(image.shape[1] for image in images))

@@ -92,11 +92,27 @@ class KeptKernelRows:
         missing = (moved & (self.slot < 0)).nonzero()[:, 0]
         first = len(kept)
         if self.square and len(missing) == len(self.x) - first and self._in_order(kept):
-            self._add_rest(v, first, out)
+            self._add_rest(v, first, slice(0, first), out)
         else:
             for rows in missing.split(TILE):
                 self._add_computed(self.x[rows], v[rows], out)
         self._add_constant(v, out)
+
+    def add_share(self, v: Tensor, out: Tensor, count: int, rank: int, size: int) -> None:  # (n, t), (n, t)
+        """Add the share of a process in K v: the sum over all ``size`` processes is the product.
+
+        Each process keeps ``count`` other rows. Of the kernel among the rows that none keeps, each entry is computed
+        once, by one process.
+        """
+        n = len(self.x)
+        own = slice(min(rank * count, n), min((rank + 1) * count, n))
+        rows = torch.arange(own.start, own.stop)
+        for new in rows[self.filled :].split(TILE):
+            self._slots(new, self.x[new])
+        self._add_kept(v, rows, out)
+        self._add_rest(v, min(size * count, n), own, out, rank, size)
+        if rank == 0:
+            self._add_constant(v, out)
 
     def _add_constant(self, v: Tensor, out: Tensor) -> None:  # (k, t), (n, t)
         if self.constant:
@@ -104,20 +120,27 @@ class KeptKernelRows:
 
     def _in_order(self, rows: Tensor) -> bool:  # (k,)
         """Return whether the rows are the first ones, in the first slots."""
-        return torch.equal(rows, torch.arange(len(rows))) and torch.equal(self.slot[rows], rows)
+        return torch.equal(rows, torch.arange(len(rows))) and self._in_first_slots(rows)
 
-    def _add_rest(self, v: Tensor, first: int, out: Tensor) -> None:  # (n, t), (n, t)
-        """Add the products with the rows from ``first``, where all before are kept: K is symmetric.
+    def _in_first_slots(self, rows: Tensor) -> bool:  # (k,)
+        """Return whether the rows are in the first slots, in their order."""
+        return torch.equal(self.slot[rows], torch.arange(len(rows)))
 
-        Their kernel with the rows before is kept, and of that among themselves each entry is computed once.
+    def _add_rest(
+        self, v: Tensor, first: int, own: slice, out: Tensor, rank: int = 0, size: int = 1
+    ) -> None:  # (n, t), (n, t)
+        """Add the products with the rows from ``first``, where all before are kept, by this process those of ``own``.
+
+        K is symmetric: their kernel with the rows before is kept, and of that among themselves each entry is computed
+        once, by one process.
         """
         n = len(self.x)
-        tiles = [slice(i, min(i + TILE, n)) for i in range(first, n, TILE)]
+        tiles = [slice(i, min(i + TILE, n)) for i in range(first, n, TILE)][rank::size]
         totals = torch.zeros(PARTIAL_SUMS, *out.shape, dtype=torch.float64)
 
-        def above(rows: slice) -> None:
-            rows = slice(rows.start, min(rows.stop, first))
-            out[rows] += self.memory[rows, first:] @ v[first:]
+        def above(slots: slice) -> None:
+            slots = slice(slots.start, min(slots.stop, own.stop - own.start))
+            out[own][slots] += self.memory[slots, first:] @ v[first:]
 
         def among(number: int) -> None:
             total = totals[number]
@@ -130,7 +153,7 @@ class KeptKernelRows:
                     if i > rows.start:
                         total[others] += kernel.T @ v[rows]
 
-        share(above, [tile for tile in self._tiles(TILE) if tile.start < first])
+        share(above, [tile for tile in self._tiles(TILE) if tile.start < own.stop - own.start])
         share(among, range(PARTIAL_SUMS), self._threads(TILE))
         out += totals.sum(0)
 
@@ -140,7 +163,7 @@ class KeptKernelRows:
         One sum of n products in float32 would be less precise than sums of parts. With few columns the transposed
         product is faster on a CPU.
         """
-        slots, in_order = self.slot[rows], self._in_order(rows)
+        slots, in_order = self.slot[rows], self._in_first_slots(rows)
         step = TILE if in_order else GATHERED
 
         def add(columns: slice) -> None:
