@@ -42,7 +42,8 @@ from joker.solvers.nystrom import landmarks, nystrom_bytes
 from joker.solvers.settings import CONJUGATE_GRADIENTS, GREEDY, RANDOM
 
 SEEN_BYTES = 4  # of the step at which the average of a row was updated
-GREEDY_ROW_BYTES = 24  # of the order of equal gains, and of the search for the largest ones
+GREEDY_ROW_BYTES = 24  # of the order of equal gains, their directions, and the search for the largest ones
+GAIN_COPIES = 8  # numbers of a row: the kernel with itself, the gain, and what is computed from it
 BLOCK_ORDER_BYTES = 48  # bytes of the visiting order, for each block: a Python list of integers
 
 
@@ -88,7 +89,8 @@ class FitMemory:
         items = [*self.data, Item(f"α and {'predictions' if exact else 'θ'}", alpha + image, AFTER_LAYOUT)]
         state = alpha + image
         if spec.settings.method == GREEDY:
-            items.append(Item("gain of each row", spec.rows * (2 * itemsize + GREEDY_ROW_BYTES), AFTER_LAYOUT))
+            row_bytes = GAIN_COPIES * itemsize + GREEDY_ROW_BYTES
+            items.append(Item("gain of each row", spec.rows * row_bytes, AFTER_LAYOUT))
         elif spec.settings.method == CONJUGATE_GRADIENTS and features is not None:
             items.append(Item("direction and residual", GRAM_VECTORS * (image + alpha), AFTER_LAYOUT))
             items.append(Item("Gram matrix of the features", gram_bytes(features.n_features, itemsize), AFTER_LAYOUT))
