@@ -129,10 +129,10 @@ class KeptKernelRows:
     def _add_rest(
         self, v: Tensor, first: int, own: slice, out: Tensor, rank: int = 0, size: int = 1
     ) -> None:  # (n, t), (n, t)
-        """Add the products with the rows from ``first``, where all before are kept, by this process those of ``own``.
+        """Add the products with the rows from ``first``. All rows before are kept; this process keeps those of ``own``.
 
-        K is symmetric: their kernel with the rows before is kept, and of that among themselves each entry is computed
-        once, by one process.
+        K is symmetric: the kernel of kept rows with these rows is in memory. Of the kernel among these rows each entry
+        is computed once, by one of the processes.
         """
         n = len(self.x)
         tiles = [slice(i, min(i + TILE, n)) for i in range(first, n, TILE)][rank::size]
