@@ -54,20 +54,18 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
     if not wanted:
         yield
         return
-    with _blas_lock(os.getpid()), _blas().limit(limits=1):
+    # One lock for each process: that of its parent may be held by a thread that does not exist after a fork.
+    with _blas_locks.setdefault(os.getpid(), threading.RLock()), _blas().limit(limits=1):
         yield
 
 
-@lru_cache(maxsize=1)
-def _blas_lock(process: int) -> threading.RLock:
-    """Return the lock of this process: that of its parent may be held by a thread that does not exist in it."""
-    return threading.RLock()
+_blas_locks: dict[int, threading.RLock] = {}
 
 
 @cache
 def _blas() -> Any:
     """Return the libraries that are loaded."""
-    import scipy.linalg  # noqa: F401  # one of them
+    import scipy.linalg  # noqa: F401  # loads the library of SciPy
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Vector = NDArray[Any]  # (b,)
-MOST_ROWS = 2_048  # with more, all threads of torch are faster than one thread that reads half of the matrix
+MOST_ROWS = 2_048  # a product with a larger matrix is left to torch, which shares it among its threads
 
 
 class SymmetricProduct:
@@ -24,7 +24,7 @@ class SymmetricProduct:
     """
 
     def __init__(self, K: Tensor) -> None:
-        from scipy.linalg import get_blas_funcs  # now: scipy takes long to load, and most imports of joker fit nothing
+        from scipy.linalg import get_blas_funcs  # here, because `import joker` must not load scipy
 
         self.whole = K
         # The same memory in the order of Fortran, which BLAS does not copy.
