@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,14 @@ def filled_codes(train: Any, frame: Any) -> Any:
     """Codes, with the median of the training rows in place of missing numbers."""
     whole = codes(train, train)
     return codes(train, frame).fillna(whole.median()).fillna(0.0)
+
+
+def filled_categories(train: Any, frame: Any) -> Any:
+    """Categories, with the median of the training rows in place of missing numbers."""
+    numbers = _numbers(train)
+    frame = categories(train, frame)
+    frame[numbers] = frame[numbers].astype(float).fillna(train[numbers].astype(float).median()).fillna(0.0)
+    return frame
 
 
 def words(train: Any, frame: Any) -> Any:
@@ -187,33 +196,103 @@ def svm(task: str, limit: float) -> Model:
 
 def xrfm(task: str, limit: float) -> Model:
     """xRFM with its own rounds of feature learning; a fifth of the rows chooses the round."""
-    import torch
-    from xrfm import xRFM
+    return Prepared(_Xrfm(task, limit, searched=False), by_hand)
 
-    class Own:
-        def fit(self, x: Any, y: Any) -> None:
-            self.classes_, y = np.unique(y, return_inverse=True) if task == "classification" else (None, np.asarray(y))
-            rows = np.random.default_rng(SEED).permutation(len(x))
-            cut = len(x) // 5
-            tensors = []
-            for part in (rows[cut:], rows[:cut]):
-                target = torch.from_numpy(np.asarray(y)[part]).float()
-                if task == "classification":
-                    target = torch.nn.functional.one_hot(target.long(), len(self.classes_)).float()
-                tensors += [torch.from_numpy(x[part]).float(), target if target.ndim > 1 else target[:, None]]
-            metric = "accuracy" if task == "classification" else "mse"
-            self.inner = xRFM(device=torch.device("cpu"), tuning_metric=metric, time_limit_s=0.8 * limit)
-            self.inner.fit(*tensors)
 
-        def predict(self, x: Any) -> Any:
-            if task == "classification":
-                return self.classes_[self.predict_proba(x).argmax(axis=1)]
-            return np.asarray(self.inner.predict(torch.from_numpy(x).float())).ravel()
+def searched_xrfm(task: str, limit: float) -> Model:
+    """xRFM with a random search, as its authors do: the same fifth of the rows chooses settings and round."""
+    return Prepared(_Xrfm(task, limit, searched=True), by_hand)
 
-        def predict_proba(self, x: Any) -> Any:
-            return np.asarray(self.inner.predict_proba(torch.from_numpy(x).float()))
 
-    return Prepared(Own(), by_hand)
+class _Xrfm:
+    """xRFM: its default settings, and others at random as long as the time allows one more fit like the longest."""
+
+    def __init__(self, task: str, limit: float, searched: bool) -> None:
+        import xrfm
+
+        self.kind, self.task, self.limit, self.searched = xrfm.xRFM, task, limit, searched
+
+    def fit(self, x: Any, y: Any) -> None:
+        import torch
+
+        classes = self.task == "classification"
+        self.classes_, y = np.unique(y, return_inverse=True) if classes else (None, np.asarray(y))
+        random, cut = np.random.default_rng(SEED), len(x) // 5
+        rows = random.permutation(len(x))
+        tensors = []
+        for part in (rows[cut:], rows[:cut]):
+            target = torch.from_numpy(np.asarray(y)[part]).float()
+            if classes:
+                target = torch.nn.functional.one_hot(target.long(), len(self.classes_)).float()
+            tensors += [torch.from_numpy(x[part]).float(), target if target.ndim > 1 else target[:, None]]
+        self.tried, self.inner, best, longest = 0, None, np.inf, 0.0
+        started = time.perf_counter()
+        while self.inner is None or (self.searched and time.perf_counter() - started + longest < 0.8 * self.limit):
+            before = time.perf_counter()
+            given = None if self.inner is None else _xrfm_settings(random)
+            try:
+                model = self._fitted(given, tensors, 0.8 * self.limit - (before - started))
+                wrong = self._wrong(model, *tensors[2:])
+            except RuntimeError:  # a kernel matrix that could not be factorised
+                wrong = np.inf
+            longest, self.tried = max(longest, time.perf_counter() - before), self.tried + 1
+            if self.inner is None or wrong < best:
+                self.inner, best = model, wrong
+
+    def _fitted(self, settings: dict[str, Any] | None, tensors: list[Any], seconds: float) -> Any:
+        import torch
+
+        metric = "accuracy" if self.task == "classification" else "mse"
+        common = {"device": torch.device("cpu"), "tuning_metric": metric, "verbose": False}
+        model = self.kind(settings, time_limit_s=seconds, **common)
+        model.fit(*tensors)
+        return model
+
+    def _wrong(self, model: Any, x: Any, y: Any) -> float:
+        """Return the share of wrong classes, or the squared error, of the rows that choose."""
+        if self.task == "classification":
+            p = np.asarray(model.predict_proba(x))
+            return float(np.mean(p.argmax(axis=1) != np.asarray(y).argmax(axis=1)))
+        found = float(np.mean((np.asarray(model.predict(x)).ravel() - np.asarray(y)[:, 0]) ** 2))
+        return found if np.isfinite(found) else np.inf
+
+    def predict(self, x: Any) -> Any:
+        import torch
+
+        if self.task == "classification":
+            return self.classes_[self.predict_proba(x).argmax(axis=1)]
+        return np.asarray(self.inner.predict(torch.from_numpy(x).float())).ravel()
+
+    def predict_proba(self, x: Any) -> Any:
+        import torch
+
+        return np.asarray(self.inner.predict_proba(torch.from_numpy(x).float()))
+
+
+def _xrfm_settings(random: Any) -> dict[str, Any]:
+    """Draw settings of xRFM from the ranges of its authors."""
+    exponent = random.uniform(0.7, 1.4)
+    general = random.uniform() < 0.8
+    shape = (
+        {"kernel": "lpq", "norm_p": exponent + (2 - exponent) * random.uniform(0, 0.8)} if general else {"kernel": "l2"}
+    )
+    bandwidth, reg = 10 ** random.uniform(np.log10(0.5), np.log10(200)), 10 ** random.uniform(-6, 1)
+    size = {"exponent": exponent, "bandwidth": bandwidth, "bandwidth_mode": "constant"}
+    return {
+        "model": {**shape, **size, "diag": bool(random.uniform() < 0.5)},
+        "fit": {
+            "get_agop_best_model": True, "return_best_params": True, "reg": reg, "iters": 5, "early_stop_rfm": True,
+            "early_stop_multiplier": 1.1,
+        },
+    }  # fmt: skip
+
+
+def realmlp(task: str, limit: float) -> Model:
+    """RealMLP with its default settings, for rows with categories and without missing numbers."""
+    from pytabkit import RealMLP_TD_Classifier, RealMLP_TD_Regressor
+
+    kind = RealMLP_TD_Classifier if task == "classification" else RealMLP_TD_Regressor
+    return Prepared(kind(device="cpu", n_cv=1, n_refit=0, n_threads=1, random_state=SEED), filled_categories)
 
 
 def joker_table(task: str, limit: float) -> Model:
@@ -233,6 +312,8 @@ MODELS: dict[str, Callable[[str, float], Model]] = {
     "CatBoost": catboost,
     "CatBoost, categories": catboost_categories,
     "xRFM": xrfm,
+    "xRFM, searched": searched_xrfm,
+    "RealMLP": realmlp,
     "SVM": svm,
 }
 TREES = ("HistGradientBoosting", "RandomForest", "LightGBM", "CatBoost", "CatBoost, categories")

@@ -17,7 +17,7 @@ STATED = {
     "rows of whole groups by N%": "group_columns.MIN_CODE_GAIN",
     "bent smoothly into (−3, N)": "encoders.CLIP",
     "kernel ridge regression on N rows is used": "leave_one_out.SAMPLE_ROWS",
-    "leave-one-out error on N rows, by": "leave_one_out.SAMPLE_ROWS",
+    "leave-one-out error on samples of N rows": "leave_one_out.SAMPLE_ROWS",
     "by N steps of Adam": "leave_one_out.STEPS",
     "With at most N levels each": "encoding.MAX_ONE_HOT",
     "with more, the N most frequent ones": "encoding.FREQUENT_LEVELS",

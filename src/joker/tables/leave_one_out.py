@@ -1,12 +1,13 @@
 """Leave-one-out errors of kernel ridge regression on a sample of rows: a quick judge of encodings and weights.
 
 With K the kernel matrix and A = (K + λI)⁻¹, the error of a row whose target was left out is (A y)ᵢ / Aᵢᵢ, so that one
-inverse gives the errors of all rows. Classes are judged by the same squared loss, with targets 1 and −1.
+inverse gives the errors of all rows. Classes are judged by the same squared loss, with targets 1 and −1. Weights of
+inputs are fitted to many samples, each of other rows: those of one sample would fit its noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,11 @@ PENALTIES = (0.01, 0.1, 1.0)  # λ, for a kernel with k(x, x) = 1 and targets of
 CONSTANT = 10.0  # is added to the kernel, in place of an intercept
 MIN_SQUARE = 1e-12  # the gradient of a root is infinite at 0
 STEPS = 40  # of the optimiser
-FEW_ROWS, FEW_STEPS = 600, 15  # so many rows at most have so few steps: more would fit their noise
-STEP_SIZE = 0.2  # of log weights; the optimiser takes about one such step in each input at a time
-SPREAD_PENALTY = 0.01  # of the variance of log weights: inputs without influence keep the weight of the others
+STEP_SIZE = 0.2  # of log weights, at first; the optimiser takes about one such step in each input at a time
+BETA1, BETA2, ADAM_EPS = 0.9, 0.999, 1e-8
+FIRST_LAMBDA, MIN_LAMBDA = 0.3, 1e-3  # while weights are fitted; float32 does not resolve a smaller one
+# Of the variance of log weights, as a share of the loss: inputs without influence keep the weight of the others.
+SPREAD_PENALTY = 0.01
 MIN_LOG_WEIGHT = -5.0  # relative to the largest weight; a smaller one changes no distance
 
 
@@ -37,14 +40,7 @@ class Sample:
 
     rows: Array  # numbers of the rows
     y: Tensor  # (m, t), of deviation about 1
-
-
-@dataclass(frozen=True, eq=False)
-class Weighting:
-    """The weights of the inputs for a kernel."""
-
-    weights: Array  # (d,)
-    error: float  # mean squared, left one out, with these weights
+    groups: Array | None = None  # (n,), of all rows of the table, if samples have whole groups
 
 
 def sample_rows(seconds: float) -> int:
@@ -59,6 +55,16 @@ def make_sample(y: Array, classes: int, seed: int, count: int = SAMPLE_ROWS) -> 
     return Sample(rows, coded_targets(y[rows], classes))
 
 
+def pieces(rows: Array, count: int, seed: int) -> Iterator[Array]:  # (count,)
+    """Draw ``count`` of some rows, for ever: each row once, then each a second time, and so on."""
+    random = np.random.RandomState(seed)
+    left = rows[:0]
+    while True:
+        left = left if len(left) >= count else random.permutation(rows)
+        yield left[:count]
+        left = left[count:]
+
+
 def coded_targets(y: Array, classes: int) -> Tensor:  # (m,) -> (m, t)
     """Return targets of mean 0 and deviation 1; with classes, 1 for the class of a column and −1 else."""
     if classes:
@@ -69,10 +75,11 @@ def coded_targets(y: Array, classes: int) -> Tensor:  # (m,) -> (m, t)
 
 
 class LeaveOneOut(torch.autograd.Function):
-    """The errors e = (A y) / diag(A) of A = M⁻¹, with a gradient that takes one product of matrices.
+    """The errors e = (A y) / diag(A) of A = (M + c 11ᵀ)⁻¹, with a gradient that takes one product of matrices.
 
     With r = A y, a = diag(A) and the gradients ė of e, those of M are −(A ṙ) rᵀ − A diag(ȧ) A, where ṙ = ė / a and
-    ȧ = −Σ ė r / a² over the columns of targets.
+    ȧ = −Σ ė r / a² over the columns of targets. The constant c is left out of the matrix that is inverted, since it
+    would leave float32 few digits for the rest.
     """
 
     @staticmethod
@@ -83,6 +90,8 @@ class LeaveOneOut(torch.autograd.Function):
     ) -> Tensor:  # (m, t)
         factor, failed = torch.linalg.cholesky_ex(matrix)
         inverse = torch.linalg.inv(matrix) if int(failed) else torch.cholesky_inverse(factor)
+        sums = inverse.sum(dim=1)
+        inverse.addr_(sums, sums, alpha=-1 / (1 / CONSTANT + float(sums.sum())))
         solved = inverse @ y
         ctx.save_for_backward(inverse, solved)
         return solved / inverse.diagonal()[:, None]
@@ -102,7 +111,7 @@ def errors(
     lam: float | Tensor,
 ) -> Tensor:  # (m, t)
     """Return the error of each row when its own target is left out."""
-    matrix = k + CONSTANT
+    matrix = k.clone()
     matrix.diagonal().add_(lam)
     wrong: Tensor = LeaveOneOut.apply(matrix, y)  # type: ignore[no-untyped-call]
     return wrong
@@ -110,54 +119,73 @@ def errors(
 
 def best_errors(x: Array, sample: Sample) -> Tensor:  # (m, d) -> (m, t)
     """Return the errors with the best of a few bandwidths and λ."""
-    inputs = torch.from_numpy(x).double()
+    inputs, y = torch.from_numpy(x).float(), sample.y.float()
     distance = torch.cdist(inputs, inputs)
     median = float(distance.median()) or 1.0
-    found = [
-        errors(torch.exp(-distance / (factor * median)), sample.y, lam) for factor in BANDWIDTHS for lam in PENALTIES
-    ]
-    return min(found, key=lambda one: float(one.square().mean()))
+    found = [errors(torch.exp(-distance / (factor * median)), y, lam) for factor in BANDWIDTHS for lam in PENALTIES]
+    return min(found, key=lambda one: float(one.square().mean())).double()
+
+
+class Adam:
+    """Adam with its usual constants. The one of torch imports a compiler first, which takes a second."""
+
+    def __init__(self, parameters: list[Tensor]) -> None:
+        self.parameters, self.steps = parameters, 0
+        self.means = [torch.zeros_like(p) for p in parameters]
+        self.squares = [torch.zeros_like(p) for p in parameters]
+
+    @torch.no_grad()
+    def step(self, size: float) -> None:
+        """Change the parameters by about ``size`` each, and forget their gradients."""
+        self.steps += 1
+        for p, mean, square in zip(self.parameters, self.means, self.squares, strict=True):
+            assert p.grad is not None
+            mean.lerp_(p.grad, 1 - BETA1)
+            square.lerp_(p.grad.square(), 1 - BETA2)
+            deviation = (square / (1 - BETA2**self.steps)).sqrt() + ADAM_EPS
+            p.sub_(size / (1 - BETA1**self.steps) * mean / deviation)
+            p.grad = None
 
 
 def fit_input_weights(
-    x: Array,  # (m, d)
+    x: Array,  # (n, d)
     groups: Array,  # (d,): inputs of one column share a weight
-    sample: Sample,
+    samples: Iterable[Sample],
     kernel: str,
     out_of_time: Callable[[], bool],
-) -> Weighting | None:
-    """Minimise the leave-one-out error over the weight of each column, the bandwidth and λ.
+) -> Array | None:  # (d,)
+    """Minimise the leave-one-out error over the weight of each column, the bandwidth and λ; None: no time for a step.
 
-    The result is None if no step was better than equal weights, or there was no time for one.
+    Every step has the next sample, and is a little shorter than the last one.
     """
-    inputs, of_input = torch.from_numpy(x).double(), torch.from_numpy(groups)
-    start = float(torch.pdist(inputs[:500], 1.0 if kernel == LAPLACIAN else 2.0).median()) or 1.0
-    w = torch.zeros(int(groups.max()) + 1, dtype=torch.float64, requires_grad=True)
-    log_sigma = torch.tensor(np.log(start), requires_grad=True)
-    log_lam = torch.tensor(np.log(0.3), requires_grad=True)
-    optimizer = torch.optim.Adam([w, log_sigma, log_lam], lr=STEP_SIZE)
-    first = lowest = float("inf")
-    best: Array | None = None
-    for step in range((STEPS if len(x) > FEW_ROWS else FEW_STEPS) + 1):
+    of_input = torch.from_numpy(groups)
+    w = torch.zeros(int(groups.max()) + 1, dtype=torch.float32, requires_grad=True)
+    log_sigma = torch.zeros((), dtype=torch.float32, requires_grad=True)
+    log_lam = torch.full((), np.log(FIRST_LAMBDA), dtype=torch.float32, requires_grad=True)
+    optimizer = Adam([w, log_sigma, log_lam])
+    start = None
+    for step, sample in zip(range(STEPS), samples, strict=False):
         if out_of_time():
             break
-        optimizer.zero_grad()
-        k = _kernel(inputs * torch.exp(w)[of_input], kernel, log_sigma)
-        loss = errors(k, sample.y, torch.exp(log_lam)).square().mean()
-        value = float(loss.detach())
-        first = value if step == 0 else first
-        if value < lowest:
-            lowest, best = value, w.detach().numpy().copy()
-        (loss + SPREAD_PENALTY * w.var(correction=0)).backward()
-        optimizer.step()
-    if best is None or lowest >= first:
+        inputs = torch.from_numpy(x[sample.rows]).float()
+        if start is None:
+            start = float(torch.pdist(inputs[:500], 1.0 if kernel == LAPLACIAN else 2.0).median()) or 1.0
+        k = _kernel(inputs * torch.exp(w)[of_input], kernel, start * torch.exp(log_sigma))
+        loss = errors(k, sample.y.float(), torch.exp(log_lam)).square().mean()
+        ((1 + SPREAD_PENALTY * w.var(correction=0)) * loss).backward()
+        optimizer.step(STEP_SIZE * (1 - step / STEPS))
+        with torch.no_grad():
+            log_lam.clamp_(min=float(np.log(MIN_LAMBDA)))
+    if start is None:
         return None
-    return Weighting(np.exp(np.maximum(best - best.max(), MIN_LOG_WEIGHT))[groups], lowest)
+    logs = w.detach().double().numpy()
+    found: Array = np.exp(np.maximum(logs - logs.max(), MIN_LOG_WEIGHT))[groups]
+    return found
 
 
-def _kernel(x: Tensor, kernel: str, log_sigma: Tensor) -> Tensor:  # (m, d) -> (m, m)
+def _kernel(x: Tensor, kernel: str, sigma: Tensor) -> Tensor:  # (m, d) -> (m, m)
     if kernel == LAPLACIAN:
-        return torch.exp(-torch.cdist(x, x, p=1.0) / torch.exp(log_sigma))
+        return torch.exp(-torch.cdist(x, x, p=1.0) / sigma)
     squares = x.square().sum(dim=1)
     distance = (squares[:, None] + squares - 2 * x @ x.T).clamp_min(MIN_SQUARE).sqrt()
-    return torch.exp(-distance / torch.exp(log_sigma))
+    return torch.exp(-distance / sigma)

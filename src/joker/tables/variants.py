@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,13 @@ from joker.tables.leave_one_out import (
     GAUSSIAN,
     LAPLACIAN,
     MATERN12,
+    STEPS,
     Sample,
-    Weighting,
     best_errors,
     coded_targets,
     fit_input_weights,
     make_sample,
+    pieces,
     sample_rows,
 )
 from joker.tables.memory import is_limited
@@ -46,7 +48,7 @@ MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, th
 GROUPS_SHARE = 0.05  # of the time: no further column of groups, or of codes, is tried after it
 MAX_SCALED_COLUMNS = 512  # with more columns only one scaling is tried
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
-MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on the same rows
+MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on these rows, too
 MIN_TELLING_ROWS = 8  # of the sample for each column: with fewer, the error that weights save is not reliable
 FIRST_SHARE = 0.4  # of the time, for the first of several variants
 FOLD_WEIGHTS_SHARE = 0.04  # of the time: for the weights of one fold
@@ -116,12 +118,12 @@ def variants(problem: Problem) -> Iterator[Variant]:
         return
     kinds, sample = choose_kinds(problem)
     plain = choose_scaling(problem, kinds, sample)
-    if not _may_be_weighted(plain, sample):
+    if not _may_be_weighted(problem, plain, sample):
         yield plain.variant()
         return
     names = [MATERN12, *([LAPLACIAN] if plain.has_laplacian and len(problem.y) <= SEARCH_ROWS else [])]
-    first = _weighting(problem, plain, sample, names[0])
-    promising = first is not None and first.error < (1 - MIN_WEIGHTING_GAIN) * plain.error
+    first = _fitted_weights(problem, plain, sample, names[0])
+    promising = first is not None and _error(plain.x, sample, first) < (1 - MIN_WEIGHTING_GAIN) * plain.error
     equal_later = promising and _telling_rows(problem, sample) >= MIN_TELLING_ROWS * len(plain.encoding.encoders)
     order = [*names, None] if equal_later else [None, *names]
     for place, kernel in enumerate(order):
@@ -129,9 +131,9 @@ def variants(problem: Problem) -> Iterator[Variant]:
         if kernel is None:
             yield plain.variant(share)
             continue
-        found = first if kernel == names[0] else _weighting(problem, plain, sample, kernel)
-        if found is not None:
-            yield _with_fold_weights(problem, plain, kernel, plain.weighted(found.weights, kernel, share))
+        weights = first if kernel == names[0] else _fitted_weights(problem, plain, sample, kernel)
+        if weights is not None:
+            yield _with_fold_weights(problem, plain, sample, kernel, plain.weighted(weights, kernel, share))
 
 
 def decided_kinds(problem: Problem) -> list[ColumnKind]:
@@ -162,27 +164,33 @@ def choose_kinds(problem: Problem) -> tuple[list[ColumnKind], Sample]:
             if kinds[j].kind == GROUP:
                 kinds[c] = replace(kinds[c], kind=DROP, reason=f"the same groups as {kinds[j].name!r}")
     groups = [column for column, kind in zip(problem.inputs.columns, kinds, strict=True) if kind.kind == GROUP]
-    count = sample_rows(problem.clock.limit)
-    rows = rows_of_groups(groups[0].values, count, problem.seed) if groups else np.zeros(0, dtype=np.intp)
-    if len(rows) < MIN_GROUP_SAMPLE * min(count, len(problem.y)):
-        return kinds, make_sample(problem.y, problem.classes, problem.seed, count)
-    return kinds, Sample(rows, coded_targets(problem.y[rows], problem.classes))
+    m = sample_rows(problem.clock.limit)
+    rows = rows_of_groups(groups[0].values, m, problem.seed) if groups else np.zeros(0, dtype=np.intp)
+    if len(rows) < MIN_GROUP_SAMPLE * min(m, len(problem.y)):
+        return kinds, make_sample(problem.y, problem.classes, problem.seed, m)
+    return kinds, Sample(rows, coded_targets(problem.y[rows], problem.classes), groups[0].values)
 
 
-def _may_be_weighted(plain: Plain, sample: Sample) -> bool:
-    m, columns, d = len(sample.rows), len(plain.encoding.encoders), plain.x.shape[1]
-    return m >= max(MIN_WEIGHTING_ROWS, MIN_ROWS_OF_WEIGHT * columns) and columns > 1 and d <= MAX_WEIGHTED_INPUTS
+def _may_be_weighted(problem: Problem, plain: Plain, sample: Sample) -> bool:
+    rows, columns, d = _weighting_rows(problem, sample), len(plain.encoding.encoders), plain.x.shape[1]
+    return rows >= max(MIN_WEIGHTING_ROWS, MIN_ROWS_OF_WEIGHT * columns) and columns > 1 and d <= MAX_WEIGHTED_INPUTS
+
+
+def _weighting_rows(problem: Problem, sample: Sample) -> int:
+    """The number of rows that weights are fitted on."""
+    return min(len(problem.y), STEPS * len(sample.rows))
 
 
 def _telling_rows(problem: Problem, sample: Sample) -> int:
-    """The rows of a sample that determine weights: of classes, the rarer ones and as many of the most frequent one."""
-    m = len(sample.rows)
+    """The rows that determine weights: of classes, the rarer ones and as many of the most frequent one."""
+    rows = _weighting_rows(problem, sample)
     if not problem.classes:
-        return m
-    return int(min(m, 2 * (m - np.bincount(problem.y[sample.rows]).max())))
+        return rows
+    rarer = 1 - np.bincount(problem.y).max() / len(problem.y)
+    return int(rows * min(1.0, 2 * rarer))
 
 
-def _with_fold_weights(problem: Problem, plain: Plain, kernel: str, variant: Variant) -> Variant:
+def _with_fold_weights(problem: Problem, plain: Plain, sample: Sample, kernel: str, variant: Variant) -> Variant:
     """Return a variant whose folds have weights of their own, if there are few rows.
 
     Weights that the targets of the held-out rows have chosen too would make these rows look easier than new ones.
@@ -191,18 +199,36 @@ def _with_fold_weights(problem: Problem, plain: Plain, kernel: str, variant: Var
         return variant
 
     def fold_encoding(train: Array) -> Encoding:
-        sample = Sample(train, coded_targets(problem.y[train], problem.classes))
-        found = _weighting(problem, plain, sample, kernel, FOLD_WEIGHTS_SHARE)
-        return replace(plain.encoding, weights=np.ones(plain.x.shape[1]) if found is None else found.weights)
+        weights = _fitted_weights(problem, plain, sample, kernel, train, FOLD_WEIGHTS_SHARE)
+        return replace(plain.encoding, weights=np.ones(plain.x.shape[1]) if weights is None else weights)
 
     return replace(variant, fold_encoding=fold_encoding)
 
 
-def _weighting(
-    problem: Problem, plain: Plain, sample: Sample, kernel: str, share: float = WEIGHTS_SHARE
-) -> Weighting | None:
-    x, out_of_time = plain.x[sample.rows], problem.clock.after(share)
-    return fit_input_weights(x, plain.encoding.groups, sample, kernel, out_of_time)
+def _fitted_weights(
+    problem: Problem,
+    plain: Plain,
+    sample: Sample,
+    kernel: str,
+    rows: Array | None = None,
+    share: float = WEIGHTS_SHARE,
+) -> Array | None:  # (d,)
+    """Return the weights that some rows of the table have chosen, by default all; None: there was no time."""
+    rows = np.arange(len(problem.y)) if rows is None else rows
+    m = max(2, min(len(sample.rows), len(rows) // 2))  # not all rows at once: their noise would be fitted
+    if sample.groups is None:
+        drawn = pieces(rows, m, problem.seed)
+    else:
+        groups = sample.groups[rows]
+        drawn = (rows[rows_of_groups(groups, m, seed)] for seed in count(problem.seed))
+    samples = (Sample(some, coded_targets(problem.y[some], problem.classes)) for some in drawn)
+    return fit_input_weights(plain.x, plain.encoding.groups, samples, kernel, problem.clock.after(share))
+
+
+def _error(x: Array, sample: Sample, weights: Array | None = None) -> float:
+    """Return the mean squared leave-one-out error on a sample."""
+    some = x[sample.rows]
+    return float(best_errors(some if weights is None else some * weights, sample).square().mean())
 
 
 def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) -> Plain:
@@ -221,7 +247,7 @@ def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) ->
             seed=problem.seed,
             like=(best.encoding, best.x) if best else None,
         )
-        loss = float(best_errors(x[sample.rows], sample).square().mean())
+        loss = _error(x, sample)
         if best is None or loss < best.error:
             best = Plain(loss, encoding, x, scaling)
     assert best is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, zip_longest
 
 from joker.kernels import Kernel
 
@@ -135,7 +135,9 @@ class Search:
 
         The last stage also tries ``default``, whatever the time is, so that the result is at least as good.
         """
-        candidates = [candidate for family in families for candidate in family.first()]
+        # The first bandwidth of every kernel, then the second: the time may end before all are tried.
+        by_place = zip_longest(*(family.first() for family in families))
+        candidates = [candidate for place in by_place for candidate in place if candidate is not None]
         for stage, size in enumerate(rows):
             before = self._ranked()[0].candidate if self.trials else None
             self._take(stage, size, (self._try(stage, candidate) for candidate in _distinct(candidates)))
