@@ -502,8 +502,8 @@ def demo(results: Results) -> Iterator[str]:
 
 
 FIRST_SPLIT_ONLY = {
-    "SVM": "A support vector machine of scikit-learn with a grid of four C and three γ and three folds, on the encoding "
-    "made by hand",
+    "SVM": "A support vector machine of scikit-learn with a grid of four C and three γ and three folds, "
+    "on the encoding made by hand",
     "xRFM": "xRFM with its default settings and five rounds of feature learning, on the encoding made by hand",
     "xRFM, searched": "The same with a random search over the ranges of its authors, as long as the limit allows",
     "RealMLP": "RealMLP, a neural network, with its default settings, on categories as they are",

@@ -8,9 +8,10 @@ import pytest
 
 import joker
 from joker.estimators import resolve
+from joker.tables import final_fit
 from joker.tables.blend import Member
-from joker.tables.candidates import Candidate
-from joker.tables.final_fit import Fit, fits, fitted, narrowed, on_more_rows, penalty
+from joker.tables.candidates import Candidate, blended
+from joker.tables.final_fit import Fit, fit_on_many_rows, fits, fitted, narrowed, on_more_rows, penalty
 from joker.tables.problem import Layout, Problem
 from joker.tables.search import Clock
 from joker.tables.targets import IDENTITY, fit_number_target
@@ -53,6 +54,31 @@ def test_a_good_bandwidth_stays_and_so_does_any_without_time(
     y = x[:, 0] + 0.5 * rng.standard_normal(ROWS)
     problem, candidate = searched(y, x, lam=1.0, limit=limit, standardize=False, **settings)
     assert narrowed(problem, candidate, layout()) is candidate
+
+
+@pytest.mark.parametrize(("limit", "fitted_members"), [(1e6, 2), (10.0, 1)])
+def test_time_that_is_left_fits_candidates_without_weight(
+    x: Any, monkeypatch: pytest.MonkeyPatch, limit: float, fitted_members: int
+) -> None:
+    """The first member takes eight seconds; another one of that length has no place in ten."""
+    y = np.sin(x[:, 0]).astype(np.float64)
+    problem, good = searched(y, x, limit=limit, bandwidth=1.0)
+    _, poor = searched(y, x, limit=limit, bandwidth=30.0)
+    poor = replace(poor, member=replace(poor.member, encoding=1))
+    learnt = blended(problem, [None, None], [good, poor], layout().folds, [])
+    assert learnt.weight(poor) == 0
+    seen: list[Candidate] = []
+
+    def slow(problem: Problem, candidate: Candidate, search: Layout, seconds: float) -> Candidate:
+        seen.append(candidate)
+        problem.clock.started -= 8
+        return candidate
+
+    monkeypatch.setattr(final_fit, "on_more_rows", slow)
+    monkeypatch.setattr(final_fit, "narrowed", lambda problem, candidate, search: candidate)
+    fit_on_many_rows(problem, learnt, [poor, good], layout())
+    assert seen[0] is good
+    assert len(seen) == fitted_members
 
 
 def test_the_fit_on_more_rows_needs_no_float64(x: Any) -> None:

@@ -25,6 +25,7 @@ NARROWER = 2**-0.5  # the step of a bandwidth that is tried on the rows of a sea
 MIN_NARROWER_GAIN = 0.02  # share of the loss by which a narrower bandwidth must be better
 NARROWER_SHARE = 0.2  # of the time that is left: for one fit with a narrower bandwidth
 FINAL_SHARE = 0.9  # of the time that is left: for the fits on more rows
+MIN_TIMES_LEFT = 1.2  # times the longest fit of a member: another candidate is fitted while so much time is left
 LEAST_EPOCHS = 1.0  # of random blocks, that the time of a fit must allow
 FEWER = 0.9  # of the rows that such a fit could have by its first steps
 MIN_MORE_ROWS = 1.2  # times the rows of the search: a fit on fewer rows is not worth its time
@@ -41,14 +42,27 @@ class Fit:
 
 
 def fit_on_many_rows(problem: Problem, learnt: Learnt, candidates: list[Candidate], search: Layout) -> Learnt:
-    """Fit the members that have a weight on more rows than the search had, and weight them again."""
+    """Fit the members that have a weight on more rows than the search had, and weight them again.
+
+    If much time is left, candidates without a weight are fitted too: they may gain one.
+    """
     kept = [candidate for candidate in candidates if learnt.weight(candidate) >= MIN_MEMBER_WEIGHT]
     kept = kept or [max(candidates, key=learnt.weight)]
-    final = []
-    for number, chosen in enumerate(kept):
-        share = learnt.weight(chosen) / sum(learnt.weight(one) for one in kept[number:])
-        candidate = narrowed(problem, chosen, search)
+    final: list[Candidate] = []
+    longest = 0.0
+
+    def fit(candidate: Candidate, share: float) -> None:
+        nonlocal longest
+        started = problem.clock.spent
+        candidate = narrowed(problem, candidate, search)
         final.append(on_more_rows(problem, candidate, search, FINAL_SHARE * share * problem.clock.left))
+        longest = max(longest, problem.clock.spent - started)
+
+    for number, chosen in enumerate(kept):
+        fit(chosen, learnt.weight(chosen) / sum(learnt.weight(one) for one in kept[number:]))
+    for other in candidates:
+        if other not in kept and problem.clock.left > MIN_TIMES_LEFT * longest:
+            fit(other, 1.0)
     return blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
 
 
