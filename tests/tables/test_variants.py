@@ -1,10 +1,14 @@
 """The encodings that a search tries, and their order."""
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import pytest
+from raw_tables import panel
 
 import joker
+from joker.tables import variants as module
 from joker.tables.frames import read_table
 from joker.tables.leave_one_out import GAUSSIAN, MATERN12
 from joker.tables.problem import Problem
@@ -42,6 +46,29 @@ def test_many_inputs_have_no_laplacian(rng: np.random.Generator) -> None:
     x = rng.normal(size=(60, MAX_LAPLACIAN_INPUTS + 1))
     (found,) = variants(problem(x, x[:, 0]))
     assert found.search == {"kernels": (GAUSSIAN, MATERN12)}
+
+
+def test_every_step_of_the_weights_has_other_rows(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most half of the rows; whole groups if a column names groups."""
+    steps: list[np.ndarray] = []
+
+    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any) -> None:
+        steps[:] = [sample.rows for sample in islice(samples, 2)]
+
+    monkeypatch.setattr(module, "fit_input_weights", capture)
+    x = rng.normal(size=(400, 4))
+    list(variants(problem(x, x[:, 0])))
+    assert [len(rows) for rows in steps] == [200, 200]
+    assert len(np.intersect1d(*steps)) == 0
+
+    frame, y = panel()
+    list(variants(problem(frame, np.asarray(y))))
+    persons = frame["person"].to_numpy()
+    assert not np.array_equal(*steps)
+    for rows in steps:
+        counts = [np.sum(persons[rows] == person) / np.sum(persons == person) for person in np.unique(persons[rows])]
+        assert len(rows) <= len(y) // 2
+        assert np.mean(np.array(counts) == 1) > 0.9  # all but the last group, of which a part had room
 
 
 def test_folds_of_few_rows_have_weights_of_their_own(rng: np.random.Generator) -> None:

@@ -40,6 +40,21 @@ def test_the_maximum_is_found_within_the_last_steps(exponent: float, lam: float)
     assert abs(math.log10(best.lam / lam)) <= 0.5
 
 
+def test_little_time_compares_all_kernels() -> None:
+    """A second bandwidth is tried after the first one of every kernel."""
+    tried: list[str] = []
+    run = running(hill(0.5, 1.0, "c"))
+
+    def counting(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        tried.append(str(candidate.family.kernel))
+        return run(stage, rows, candidate)
+
+    families = [Family(name, FIRST_BANDWIDTHS) for name in ("a", "b", "c")]
+    best = Search(counting, out_of_time=lambda: len(tried) >= 3).best(families, [1000])
+    assert tried == ["a", "b", "c"]
+    assert best.candidate.family.kernel == "c"
+
+
 def test_a_kernel_that_gains_with_the_rows_wins() -> None:
     """The second best kernel of the first stage is tried again."""
 

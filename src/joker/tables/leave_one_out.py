@@ -89,7 +89,7 @@ class LeaveOneOut(torch.autograd.Function):
         y: Tensor,  # (m, t)
     ) -> Tensor:  # (m, t)
         factor, failed = torch.linalg.cholesky_ex(matrix)
-        inverse = torch.linalg.inv(matrix) if int(failed) else torch.cholesky_inverse(factor)
+        inverse = torch.linalg.inv_ex(matrix).inverse if int(failed) else torch.cholesky_inverse(factor)
         sums = inverse.sum(dim=1)
         inverse.addr_(sums, sums, alpha=-1 / (1 / CONSTANT + float(sums.sum())))
         solved = inverse @ y
@@ -172,6 +172,8 @@ def fit_input_weights(
             start = float(torch.pdist(inputs[:500], 1.0 if kernel == LAPLACIAN else 2.0).median()) or 1.0
         k = _kernel(inputs * torch.exp(w)[of_input], kernel, start * torch.exp(log_sigma))
         loss = errors(k, sample.y.float(), torch.exp(log_lam)).square().mean()
+        if not bool(loss.isfinite()):  # a singular matrix
+            continue
         ((1 + SPREAD_PENALTY * w.var(correction=0)) * loss).backward()
         optimizer.step(STEP_SIZE * (1 - step / STEPS))
         with torch.no_grad():
