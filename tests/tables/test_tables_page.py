@@ -19,8 +19,6 @@ STATED = {
     "kernel ridge regression on N rows is used": "leave_one_out.SAMPLE_ROWS",
     "leave-one-out error on samples of N rows": "leave_one_out.SAMPLE_ROWS",
     "by N steps of Adam": "leave_one_out.STEPS",
-    "With at most N rows, or with a time limit": "variants.MAX_FOLD_ROWS",
-    "or with a time limit of at least N s": "variants.MIN_FOLD_SECONDS",
     "With at most N levels each": "encoding.MAX_ONE_HOT",
     "with more, the N most frequent ones": "encoding.FREQUENT_LEVELS",
     "text that differs in at least N% of the rows": "columns.IDENTIFIER_SHARE",

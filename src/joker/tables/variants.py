@@ -40,9 +40,8 @@ from joker.tables.problem import SEARCH_ROWS, Problem
 
 Array = NDArray[Any]
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
-MIN_ROWS_OF_WEIGHT = 5  # rows for each column
-MAX_FOLD_ROWS = 600  # rows of a table whose folds have weights of their own, whatever the time is
-MIN_FOLD_SECONDS = 30.0  # the time limit with which those of more rows have them, too
+MIN_ROWS_OF_WEIGHT = 5  # rows of the sample for each column
+MAX_FOLD_ROWS = 600  # rows of a table whose folds have weights of their own; with more rows that takes too long
 MAX_WEIGHTED_INPUTS = 4_096
 MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
@@ -50,7 +49,7 @@ GROUPS_SHARE = 0.05  # of the time: no further column of groups, or of codes, is
 MAX_SCALED_COLUMNS = 512  # with more columns only one scaling is tried
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on these rows, too
-MIN_TELLING_ROWS = 8  # for each column: with fewer, the error that weights save is not reliable
+MIN_TELLING_ROWS = 8  # of the sample for each column: with fewer, the error that weights save is not reliable
 FIRST_SHARE = 0.4  # of the time, for the first of several variants
 FOLD_WEIGHTS_SHARE = 0.04  # of the time: for the weights of one fold
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
@@ -192,15 +191,15 @@ def _telling_rows(problem: Problem, sample: Sample) -> int:
 
 
 def _with_fold_weights(problem: Problem, plain: Plain, sample: Sample, kernel: str, variant: Variant) -> Variant:
-    """Return a variant whose folds have weights of their own, if there are few rows or much time.
+    """Return a variant whose folds have weights of their own, if there are few rows.
 
     Weights that the targets of the held-out rows have chosen too would make these rows look easier than new ones.
     """
-    if len(problem.y) > MAX_FOLD_ROWS and problem.clock.limit < MIN_FOLD_SECONDS:
+    if len(problem.y) > MAX_FOLD_ROWS:
         return variant
 
     def fold_encoding(train: Array) -> Encoding:
-        weights = _fitted_weights(problem, plain, sample, kernel, train, len(sample.rows) // 2, FOLD_WEIGHTS_SHARE)
+        weights = _fitted_weights(problem, plain, sample, kernel, train, FOLD_WEIGHTS_SHARE)
         return replace(plain.encoding, weights=np.ones(plain.x.shape[1]) if weights is None else weights)
 
     return replace(variant, fold_encoding=fold_encoding)
@@ -212,16 +211,11 @@ def _fitted_weights(
     sample: Sample,
     kernel: str,
     rows: Array | None = None,
-    most: int | None = None,
     share: float = WEIGHTS_SHARE,
 ) -> Array | None:  # (d,)
-    """Return the weights that some rows of the table choose, by default all; None: there was no time.
-
-    Samples have at most ``most`` rows, by default as many as the sample that judges encodings.
-    """
+    """Return the weights that some rows of the table have chosen, by default all; None: there was no time."""
     rows = np.arange(len(problem.y)) if rows is None else rows
-    most = len(sample.rows) if most is None else most
-    m = max(2, min(most, len(rows) // 2))  # not all rows at once: their noise would be fitted
+    m = max(2, min(len(sample.rows), len(rows) // 2))  # not all rows at once: their noise would be fitted
     if sample.groups is None:
         drawn = pieces(rows, m, problem.seed)
     else:
