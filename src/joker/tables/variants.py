@@ -40,7 +40,7 @@ from joker.tables.problem import SEARCH_ROWS, Problem
 
 Array = NDArray[Any]
 MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen columns
-MIN_ROWS_OF_WEIGHT = 5  # rows of the sample for each column
+MIN_ROWS_OF_WEIGHT = 5  # rows for each column
 MAX_FOLD_ROWS = 600  # rows of a table whose folds have weights of their own; with more rows that takes too long
 MAX_WEIGHTED_INPUTS = 4_096
 MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
@@ -49,7 +49,7 @@ GROUPS_SHARE = 0.05  # of the time: no further column of groups, or of codes, is
 MAX_SCALED_COLUMNS = 512  # with more columns only one scaling is tried
 SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
 MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on these rows, too
-MIN_TELLING_ROWS = 8  # of the sample for each column: with fewer, the error that weights save is not reliable
+MIN_TELLING_ROWS = 8  # for each column: with fewer, the error that weights save is not reliable
 FIRST_SHARE = 0.4  # of the time, for the first of several variants
 FOLD_WEIGHTS_SHARE = 0.04  # of the time: for the weights of one fold
 WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
