@@ -82,6 +82,17 @@ def test_the_tasks_of_a_fit() -> None:
     assert set(vars(model)) - set(vars(joker.KernelRidge(**SETTINGS).fit(X, Y, w))) == {"_skl_callbacks"}
 
 
+def test_a_check_within_an_epoch_ends_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gap may be evaluated within an epoch, and the fit may then go on: an epoch is still one task."""
+    monkeypatch.setattr("joker.solvers.descent.Descent._reached", lambda descent: True)
+    diary = Diary()
+    svc = joker.KernelSVC(**{**SETTINGS, "max_epochs": 2, "tol": 0, "block_size": 8}, method="greedy_blocks", lam=1e-3)
+    model = svc.set_callbacks(diary).fit(X, LABELS)
+    assert len(model.history_) > 2
+    epochs = [(event, "epoch", k) for k in range(2) for event in ("begin", "end")]
+    assert diary.pages[2:-2] == epochs
+
+
 def test_a_callback_stops_a_fit() -> None:
     model = joker.KernelRidge(**SETTINGS).set_callbacks(Diary(stop=2)).fit(X, Y)
     assert (model.n_iter_, model.stop_reason_) == (2, "The solve was asked to stop.")

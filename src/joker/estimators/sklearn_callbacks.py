@@ -78,13 +78,15 @@ class SklearnCallbackRelay(Callback):
     def epoch(self, run: Run) -> bool:
         if self.task is None:  # before the first step, the point is evaluated at which an earlier fit ended
             return False
-        task, self.task = self.task, None
-        fitted = {"reconstruction_attributes": lambda: self._attributes(run.model())}
-        return bool(task.call_on_fit_task_end(estimator=self.model, **self.data, **fitted))
+        if run.epoch % 1:  # within an epoch, where the fit may end or go on
+            return False
+        return self._end(run.model)
 
     def close(self) -> None:
-        """End the task of the fit: the estimator is fitted."""
+        """End the tasks of the last epoch and of the fit: the estimator is fitted."""
         if self.fit:
+            if self.task is not None:
+                self._end(lambda: self.model)
             fitted = {"reconstruction_attributes": lambda: self._attributes(self.model)}
             self.fit.call_on_fit_task_end(estimator=self.model, **self.data, **fitted)
 
@@ -98,6 +100,12 @@ class SklearnCallbackRelay(Callback):
     def _begin(self) -> None:
         self.task = self.fit.subcontext(task_name="epoch")
         self.task.call_on_fit_task_begin(estimator=self.model, **self.data)
+
+    def _end(self, model: Callable[[], Any]) -> bool:
+        """End the task of the epoch; return whether scikit-learn asks to stop."""
+        task, self.task = self.task, None
+        fitted = {"reconstruction_attributes": lambda: self._attributes(model())}
+        return bool(task.call_on_fit_task_end(estimator=self.model, **self.data, **fitted))
 
     def _attributes(self, model: Any) -> dict[str, Any]:
         """The attributes that turn a copy of the estimator into the fitted model, for rows without names of inputs."""
