@@ -11,7 +11,7 @@ from joker.estimators import resolve
 from joker.tables import final_fit
 from joker.tables.blend import Member
 from joker.tables.candidates import Candidate, blended
-from joker.tables.final_fit import Fit, fit_on_many_rows, fits, fitted, narrowed, on_more_rows, penalty
+from joker.tables.final_fit import Fit, fit_on_many_rows, fits, fitted, on_more_rows, penalty, refined
 from joker.tables.problem import Layout, Problem
 from joker.tables.search import Clock
 from joker.tables.targets import IDENTITY, fit_number_target
@@ -39,21 +39,38 @@ def x(rng: np.random.Generator) -> Any:
     return rng.standard_normal((ROWS, 2)).astype(np.float32)
 
 
-def test_a_bandwidth_that_is_too_wide_becomes_narrower(x: Any) -> None:
+@pytest.mark.parametrize(("kernel", "bandwidth"), [("gaussian", 1.4), ("matern32", 8.0)])
+def test_a_bandwidth_that_is_too_wide_becomes_narrower(x: Any, kernel: str, bandwidth: float) -> None:
     y = np.sin(4 * x[:, 0]).astype(np.float64)
-    problem, wide = searched(y, x, bandwidth=1.4, standardize=False)
-    narrow = narrowed(problem, wide, layout())
+    problem, wide = searched(y, x, kernel=kernel, bandwidth=bandwidth, standardize=False)
+    narrow = refined(problem, wide, layout(), 60.0)
     assert narrow.member.model.bandwidth_ < 0.9 * wide.member.model.bandwidth_
     assert np.mean((narrow.held[:, 0] - y[SEARCHED:]) ** 2) < 0.5 * np.mean((wide.held[:, 0] - y[SEARCHED:]) ** 2)
 
 
-@pytest.mark.parametrize(("settings", "limit"), [({"bandwidth": 1.0}, 1e6), ({"bandwidth": 2.0}, 0.1)])
+@pytest.mark.parametrize(("bandwidth", "seconds"), [(1.0, 60.0), (8.0, 0.05)])
 def test_a_good_bandwidth_stays_and_so_does_any_without_time(
-    x: Any, rng: np.random.Generator, settings: dict[str, Any], limit: float
+    x: Any, rng: np.random.Generator, bandwidth: float, seconds: float
 ) -> None:
     y = x[:, 0] + 0.5 * rng.standard_normal(ROWS)
-    problem, candidate = searched(y, x, lam=1.0, limit=limit, standardize=False, **settings)
-    assert narrowed(problem, candidate, layout()) is candidate
+    problem, candidate = searched(y, x, lam=1.0, standardize=False, bandwidth=bandwidth)
+    assert refined(problem, candidate, layout(), seconds) is candidate
+
+
+@pytest.mark.parametrize(("lam", "smaller"), [(300.0, True), (0.3, False)])
+def test_a_penalty_that_is_too_large_for_classes_becomes_smaller(
+    x: Any, rng: np.random.Generator, lam: float, smaller: bool
+) -> None:
+    y = (np.sin(2 * x[:, 0]) + rng.standard_normal(ROWS) > 0).astype(np.intp)
+    model = joker.KernelClassifier(lam=lam, bandwidth=0.5, random_state=0, standardize=False)
+    model.fit(x[:SEARCHED], y[:SEARCHED])
+    problem = Problem(x, y, 2, joker.KernelClassifier(), Clock(1e6), 0)
+    candidate = Candidate(Member(0, model), problem.values(model, x[SEARCHED:]), model, x, seconds=0.1)
+    found = refined(problem, candidate, layout(), 60.0)
+    assert (found.member.model.lam < lam) == smaller
+    assert found.member.model.lam == pytest.approx(found.member.model.lam_)
+    loss = problem.loss(np.arange(SEARCHED, ROWS))
+    assert loss(found.held) <= loss(candidate.held)
 
 
 @pytest.mark.parametrize(("limit", "fitted_members"), [(1e6, 2), (10.0, 1)])
@@ -75,10 +92,39 @@ def test_time_that_is_left_fits_candidates_without_weight(
         return candidate
 
     monkeypatch.setattr(final_fit, "on_more_rows", slow)
-    monkeypatch.setattr(final_fit, "narrowed", lambda problem, candidate, search: candidate)
+    monkeypatch.setattr(final_fit, "refined", lambda problem, candidate, search, seconds: candidate)
     fit_on_many_rows(problem, learnt, [poor, good], layout())
     assert seen[0] is good
     assert len(seen) == fitted_members
+
+
+@pytest.mark.parametrize(("limit", "rows"), [(1e6, ROWS), (10.0, SEARCHED)])
+def test_time_that_is_left_fits_members_on_all_rows(
+    x: Any, monkeypatch: pytest.MonkeyPatch, limit: float, rows: int
+) -> None:
+    """The member takes nine seconds on the rows that are not held out, so that a second fit has no place in ten."""
+    y = np.sin(4 * x[:, 0]).astype(np.float64)
+    problem, candidate = searched(y, x, limit=limit, bandwidth=0.4, standardize=False)
+    poor = replace(candidate, held=np.zeros_like(candidate.held))
+    search = replace(layout(), rows=np.arange(100))
+    learnt = blended(problem, [None], [poor], search.folds, [])
+    times: list[int] = []
+    fit_while_fast = final_fit.fit_while_fast
+
+    def slow(model: Any, inputs: Any, y: Any, *others: Any) -> Any:
+        times.append(len(y))
+        problem.clock.started -= 9
+        return fit_while_fast(model, inputs, y, *others)
+
+    monkeypatch.setattr(final_fit, "fit_while_fast", slow)
+    monkeypatch.setattr(final_fit, "refined", lambda problem, candidate, search, seconds: candidate)
+    found = fit_on_many_rows(problem, learnt, [poor], search)
+    assert times == [SEARCHED] + [rows] * (rows > SEARCHED)
+    (member,) = found.blend.members
+    assert len(member.model.dual_coef_) == rows
+    assert found.held_blend is not None
+    assert len(found.held_blend.members[0].model.dual_coef_) == SEARCHED  # it must not know the held-out rows
+    assert found.residuals.std() < 0.5 * y.std()
 
 
 def test_the_fit_on_more_rows_needs_no_float64(x: Any) -> None:

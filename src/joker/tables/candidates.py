@@ -25,8 +25,9 @@ class Candidate:
     held: Array  # (rows, t)
     first_model: Any  # of the first fold
     x: Any  # (n, d), the encoded inputs of all rows
-    seconds: float = 0.0  # of the fit on the rows of the search
+    seconds: float = 0.0  # of the last fit
     first_encoding: Any = None  # of the first fold
+    final_rows: int = 0  # of the last fit, if it had more rows than the search
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from joker.tables.encoders import ROBUST, as_levels
 from joker.tables.encoding import fit_column
 from joker.tables.frames import NUMBER, RawColumn, RawTable
 from joker.tables.group_encoder import GroupEncoder, fit_group
-from joker.tables.leave_one_out import Sample, best_errors, coded_targets, make_sample
+from joker.tables.leave_one_out import Sample, best_error, coded_targets, make_sample
 
 Array = NDArray[Any]
 MIN_ROWS = 200
@@ -87,9 +87,9 @@ def useful_groups(
         before = np.hstack([x[rows], *(one.codes(table.columns[i].values[rows]) for i, one in encoders.items())])
         encoder = fit_group(column, ROBUST, with_number=False)
         codes = encoder.codes(column.values[rows])
-        found = {size: _error(np.hstack([before, size * codes]), sample) for size in (1.0, before.shape[1] ** 0.5)}
+        found = {size: best_error(np.hstack([before, size * codes]), sample) for size in (1.0, before.shape[1] ** 0.5)}
         best = min(found, key=lambda size: found[size])
-        if found[best] < (1 - MIN_CODE_GAIN) * _error(before, sample):
+        if found[best] < (1 - MIN_CODE_GAIN) * best_error(before, sample):
             smooth = gains_of_groups(column, y, classes, seed).neighbours > MIN_GAIN
             useful[j] = replace(kinds[j], kind=GROUP, code_size=best, with_number=smooth)
             encoders[j] = replace(encoder, size=best)
@@ -110,12 +110,12 @@ def useful_categories(
     useful: dict[int, ColumnKind] = {}
     sample = make_sample(y, classes, seed, JUDGED_ROWS)
     before = x[sample.rows]
-    error = _error(before, sample) if places else 0.0
+    error = best_error(before, sample) if places else 0.0
     for j in places:
         kind = replace(kinds[j], kind=CATEGORY)
         _, part = fit_column(table.columns[j], kind, y, classes, ROBUST, seed)
         joined = np.hstack([before, part[sample.rows]])
-        found = _error(joined, sample)
+        found = best_error(joined, sample)
         if found < (1 - MIN_CATEGORY_GAIN) * error:
             useful[j], before, error = kind, joined, found
         if out_of_time():
@@ -144,10 +144,6 @@ def same_categories(
             if len(set(numbers)) == len(set(levels)) == len(set(zip(numbers, levels, strict=True))):
                 found.setdefault(c, j)
     return found
-
-
-def _error(x: Array, sample: Sample) -> float:
-    return float(best_errors(x, sample).square().mean())
 
 
 def may_be_group(column: RawColumn) -> bool:

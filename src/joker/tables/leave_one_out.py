@@ -126,6 +126,11 @@ def best_errors(x: Array, sample: Sample) -> Tensor:  # (m, d) -> (m, t)
     return min(found, key=lambda one: float(one.square().mean())).double()
 
 
+def best_error(x: Array, sample: Sample) -> float:  # (m, d)
+    """Return the mean square of `best_errors`."""
+    return float(best_errors(x, sample).square().mean())
+
+
 class Adam:
     """Adam with its usual constants. The one of torch imports a compiler first, which takes a second."""
 

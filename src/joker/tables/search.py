@@ -106,7 +106,7 @@ class EnoughTime(Callback):
 def fit_while_fast(model: Any, x: Any, y: Array, seconds: float, least_epochs: float) -> float | None:
     """Fit a model for about so many seconds. Return the seconds of an epoch where it is too slow, else None."""
     watch = EnoughTime(max(1.0, seconds), least_epochs)
-    model.set_params(max_time=float("inf"), callbacks=[watch]).fit(x, y)
+    model.set_params(max_time=float("inf"), callbacks=[watch]).fit_sample((x, y, None))
     model.set_params(callbacks=None)
     return watch.epoch_seconds
 

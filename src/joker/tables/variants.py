@@ -28,7 +28,7 @@ from joker.tables.leave_one_out import (
     MATERN12,
     STEPS,
     Sample,
-    best_errors,
+    best_error,
     coded_targets,
     fit_input_weights,
     make_sample,
@@ -123,7 +123,7 @@ def variants(problem: Problem) -> Iterator[Variant]:
         return
     names = [MATERN12, *([LAPLACIAN] if plain.has_laplacian and len(problem.y) <= SEARCH_ROWS else [])]
     first = _fitted_weights(problem, plain, sample, names[0])
-    promising = first is not None and _error(plain.x, sample, first) < (1 - MIN_WEIGHTING_GAIN) * plain.error
+    promising = first is not None and _saves_enough(plain, sample, first)
     equal_later = promising and _telling_rows(problem, sample) >= MIN_TELLING_ROWS * len(plain.encoding.encoders)
     order = [*names, None] if equal_later else [None, *names]
     for place, kernel in enumerate(order):
@@ -176,6 +176,11 @@ def _may_be_weighted(problem: Problem, plain: Plain, sample: Sample) -> bool:
     return rows >= max(MIN_WEIGHTING_ROWS, MIN_ROWS_OF_WEIGHT * columns) and columns > 1 and d <= MAX_WEIGHTED_INPUTS
 
 
+def _saves_enough(plain: Plain, sample: Sample, weights: Array) -> bool:
+    """Whether weights of inputs reduce the leave-one-out error."""
+    return best_error(plain.x[sample.rows] * weights, sample) < (1 - MIN_WEIGHTING_GAIN) * plain.error
+
+
 def _weighting_rows(problem: Problem, sample: Sample) -> int:
     """The number of rows that weights are fitted on."""
     return min(len(problem.y), STEPS * len(sample.rows))
@@ -225,12 +230,6 @@ def _fitted_weights(
     return fit_input_weights(plain.x, plain.encoding.groups, samples, kernel, problem.clock.after(share))
 
 
-def _error(x: Array, sample: Sample, weights: Array | None = None) -> float:
-    """Return the mean squared leave-one-out error on a sample."""
-    some = x[sample.rows]
-    return float(best_errors(some if weights is None else some * weights, sample).square().mean())
-
-
 def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) -> Plain:
     """Return the encoding whose leave-one-out error on a sample is the smallest."""
     best: Plain | None = None
@@ -247,7 +246,7 @@ def choose_scaling(problem: Problem, kinds: list[ColumnKind], sample: Sample) ->
             seed=problem.seed,
             like=(best.encoding, best.x) if best else None,
         )
-        loss = _error(x, sample)
+        loss = best_error(x[sample.rows], sample)
         if best is None or loss < best.error:
             best = Plain(loss, encoding, x, scaling)
     assert best is not None
