@@ -32,6 +32,7 @@ STATED = {
     "a tenth of them, at most N, is held out": "problem.MAX_HELD_OUT",
     "the search has a sample of N rows": "problem.SEARCH_ROWS",
     "the loss of the held-out rows falls by N%": "final_fit.MIN_NARROWER_GAIN",
+    "a relative duality gap of N%": "learner.TOL_OF_MANY_ROWS",
     "for at most N times their part": "search.MOST_TIMES",
     "With more than N rows, or 5,000": "problem.SEARCH_ROWS",
     "With more than 10,000 rows, or N if": "problem.FEW_ROWS",

@@ -29,7 +29,8 @@ MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
 NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
 REFINING_SHARE = 0.3  # of the time that is left: for fits with another λ or bandwidth
 FINAL_SHARE = 0.9  # of the time that is left: for the fits on more rows
-MIN_TIMES_LEFT = 1.2  # times the longest fit so far: another one is begun while so much time is left
+MIN_TIMES_LEFT = 0.7  # times the longest fit so far: another candidate is fitted while so much time is left
+MIN_TIMES_OF_ALL = 1.2  # the same for a fit on all rows, which no held-out rows judge
 LEAST_EPOCHS = 1.0  # of random blocks, that the time of a fit must allow
 FEWER = 0.9  # of the rows that such a fit could have by its first steps
 MIN_MORE_ROWS = 1.2  # times the rows of the search: a fit on fewer rows is not worth its time
@@ -66,9 +67,8 @@ def fit_on_many_rows(problem: Problem, learnt: Learnt, candidates: list[Candidat
         share = learnt.weight(chosen) / sum(learnt.weight(one) for one in kept[number:])
         fit(refined(problem, chosen, search, REFINING_SHARE * share * problem.clock.left), share)
     for other in candidates:
-        unused = problem.clock.left - MIN_TIMES_LEFT * longest
-        if other not in kept and unused > 0:
-            fit(refined(problem, other, search, unused), 1.0)
+        if other not in kept and problem.clock.left > MIN_TIMES_LEFT * longest:
+            fit(refined(problem, other, search, problem.clock.left - longest), 1.0)
     found = blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
     members = [_on_all_rows(problem, found, candidate, search) for candidate in final if found.weight(candidate)]
     return replace(found, blend=replace(found.blend, members=tuple(members)))
@@ -138,7 +138,7 @@ def _on_all_rows(problem: Problem, found: Learnt, candidate: Candidate, search: 
     (fold,), before, n = search.folds, candidate.final_rows, len(problem.y)
     member = replace(candidate.member, weight=found.weight(candidate))
     could_have_more = before == len(fold.train) and not before <= EXACT_ROWS < n
-    if not could_have_more or MIN_TIMES_LEFT * candidate.seconds > problem.clock.left:
+    if not could_have_more or MIN_TIMES_OF_ALL * candidate.seconds > problem.clock.left:
         return member
     model = clone(member.model)
     fit_while_fast(model, pick(candidate.x, np.arange(n)), problem.targets(member.target), problem.clock.left, 0.0)
