@@ -73,15 +73,16 @@ def test_a_penalty_that_is_too_large_for_classes_becomes_smaller(
     assert loss(found.held) <= loss(candidate.held)
 
 
-@pytest.mark.parametrize(("limit", "fitted_members"), [(1e6, 2), (10.0, 1)])
+@pytest.mark.parametrize(("limit", "worse", "fitted_members"), [(1e6, 1.02, 2), (10.0, 1.02, 1), (1e6, 1.2, 1)])
 def test_time_that_is_left_fits_candidates_without_weight(
-    x: Any, monkeypatch: pytest.MonkeyPatch, limit: float, fitted_members: int
+    x: Any, monkeypatch: pytest.MonkeyPatch, limit: float, worse: float, fitted_members: int
 ) -> None:
-    """The first member takes eight seconds; another one of that length has no place in ten."""
+    """The first member takes eight seconds: another one has no place in ten. One with far larger errors has none."""
     y = np.sin(x[:, 0]).astype(np.float64)
     problem, good = searched(y, x, limit=limit, bandwidth=1.0)
-    _, poor = searched(y, x, limit=limit, bandwidth=30.0)
-    poor = replace(poor, member=replace(poor.member, encoding=1))
+    _, poor = searched(y, x, limit=limit, bandwidth=1.0)
+    errors = good.held - y[SEARCHED:, None]
+    poor = replace(poor, member=replace(poor.member, encoding=1), held=good.held + (worse - 1) * errors)
     learnt = blended(problem, [None, None], [good, poor], layout().folds, [])
     assert learnt.weight(poor) == 0
     seen: list[Candidate] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +19,7 @@ from joker.tables.blend import Member
 from joker.tables.candidates import Candidate, Learnt, blended
 from joker.tables.leave_one_out import GAUSSIAN
 from joker.tables.problem import Layout, Problem
-from joker.tables.search import fit_in_time, fit_while_fast, random_blocks
+from joker.tables.search import FAR, fit_in_time, fit_while_fast, random_blocks
 from joker.tables.validation import Fold
 
 Array = NDArray[Any]
@@ -30,7 +31,8 @@ NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the band
 REFINING_SHARE = 0.3  # of the time that is left: for fits with another λ or bandwidth
 FINAL_SHARE = 0.9  # of the time that is left: for the fits on more rows
 MIN_TIMES_LEFT = 0.7  # times the longest fit so far: another candidate is fitted while so much time is left
-MIN_TIMES_OF_ALL = 1.2  # the same for a fit on all rows, which no held-out rows judge
+MIN_TIMES_OF_ALL = 1.3  # the same for a fit on all rows: no held-out rows tell whether it had enough time
+MAX_EXCESS = 0.1  # share of the loss, on the rows of the search: a candidate with more is not fitted for want of others
 LEAST_EPOCHS = 1.0  # of random blocks, that the time of a fit must allow
 FEWER = 0.9  # of the rows that such a fit could have by its first steps
 MIN_MORE_ROWS = 1.2  # times the rows of the search: a fit on fewer rows is not worth its time
@@ -55,20 +57,22 @@ def fit_on_many_rows(problem: Problem, learnt: Learnt, candidates: list[Candidat
     kept = [candidate for candidate in candidates if learnt.weight(candidate) >= MIN_MEMBER_WEIGHT]
     kept = kept or [max(candidates, key=learnt.weight)]
     final: list[Candidate] = []
-    longest = 0.0
+    longest, lowest, loss = 0.0, inf, problem.loss(search.folds[0].held)
 
-    def fit(candidate: Candidate, share: float) -> None:
-        nonlocal longest
-        started = problem.clock.spent
+    def fit(candidate: Candidate, seconds: float, share: float) -> None:
+        nonlocal longest, lowest
+        candidate = refined(problem, candidate, search, seconds)
+        started, lowest = problem.clock.spent, min(lowest, loss(candidate.held))
         final.append(on_more_rows(problem, candidate, search, FINAL_SHARE * share * problem.clock.left))
         longest = max(longest, problem.clock.spent - started)
 
     for number, chosen in enumerate(kept):
         share = learnt.weight(chosen) / sum(learnt.weight(one) for one in kept[number:])
-        fit(refined(problem, chosen, search, REFINING_SHARE * share * problem.clock.left), share)
+        fit(chosen, REFINING_SHARE * share * problem.clock.left, share)
     for other in candidates:
-        if other not in kept and problem.clock.left > MIN_TIMES_LEFT * longest:
-            fit(refined(problem, other, search, problem.clock.left - longest), 1.0)
+        promising = other not in kept and loss(other.held) <= (1 + MAX_EXCESS) * lowest
+        if promising and problem.clock.left > MIN_TIMES_LEFT * longest:
+            fit(other, problem.clock.left - longest, 1.0)
     found = blended(problem, list(learnt.blend.encodings), final, search.folds, learnt.leaderboard)
     members = [_on_all_rows(problem, found, candidate, search) for candidate in final if found.weight(candidate)]
     return replace(found, blend=replace(found.blend, members=tuple(members)))
@@ -133,12 +137,14 @@ def fitted(problem: Problem, candidate: Candidate, search: Layout, fit: Fit) -> 
 def _on_all_rows(problem: Problem, found: Learnt, candidate: Candidate, search: Layout) -> Member:
     """Return the member of a candidate after a fit on all rows, held-out rows too, if there is time for it.
 
-    Its weight and its errors are those of the model before, which was not fitted on the held-out rows.
+    Its weight and its errors are those of the model before, which was not fitted on the held-out rows. No rows judge
+    the new model: the one before must be near the optimum.
     """
     (fold,), before, n = search.folds, candidate.final_rows, len(problem.y)
     member = replace(candidate.member, weight=found.weight(candidate))
     could_have_more = before == len(fold.train) and not before <= EXACT_ROWS < n
-    if not could_have_more or MIN_TIMES_OF_ALL * candidate.seconds > problem.clock.left:
+    solved = member.model.gap_ <= FAR
+    if not (could_have_more and solved and problem.clock.left > MIN_TIMES_OF_ALL * candidate.seconds):
         return member
     model = clone(member.model)
     fit_while_fast(model, pick(candidate.x, np.arange(n)), problem.targets(member.target), problem.clock.left, 0.0)

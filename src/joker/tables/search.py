@@ -29,7 +29,7 @@ FAR = 0.1  # relative gap above which a last iterate is not usable
 PROBE_SHARE = 0.1  # of the time of a fit: its speed is judged after it
 MOST_TIMES = 5.0  # times its limit that a fit with random blocks may take until its model is usable
 MOST_TIMES_OF_OTHERS = 2.0  # the same for other methods; random blocks then take their place
-RANDOM_EPOCHS = 15  # at most
+RANDOM_EPOCHS = 40  # at most; with enough time a fit ends at its tolerance
 COMPILED_STEPS = 8  # the first ones on a GPU, which compile and capture what the others only run
 
 
