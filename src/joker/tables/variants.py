@@ -177,7 +177,7 @@ def _may_be_weighted(problem: Problem, plain: Plain, sample: Sample) -> bool:
 
 
 def _saves_enough(plain: Plain, sample: Sample, weights: Array) -> bool:
-    """Whether weights of inputs reduce the leave-one-out error."""
+    """Whether weights of inputs reduce the leave-one-out error enough to be tried first."""
     return best_error(plain.x[sample.rows] * weights, sample) < (1 - MIN_WEIGHTING_GAIN) * plain.error
 
 
