@@ -64,7 +64,7 @@ def pipeline(path: str, data: sets.DataSet, *, gamma: float, components: int, **
 
 
 def torchkm(path: str, data: sets.DataSet, **parameters: Any) -> Model:
-    """Build a model of torchkm, which tunes C by cross-validation; several classes are fitted one against the rest."""
+    """Build a model of torchkm, which tunes C by cross-validation; several classes are fitted one-vs-rest."""
     from sklearn.multiclass import OneVsRestClassifier
 
     kinds = import_module("torchkm.estimators")

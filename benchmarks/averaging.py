@@ -3,7 +3,7 @@
     python benchmarks/averaging.py            # about seven minutes on one core
     python benchmarks/averaging.py --plot     # draw again from the existing results
 
-60,000 rows of covtype (class 2 against the rest; 48,000 to train, 12,000 to test) with the L1 Laplacian kernel and
+60,000 rows of covtype (class 2 one-vs-rest; 48,000 to train, 12,000 to test) with the L1 Laplacian kernel and
 σ = median / 3, and kin40k (90/10) with the Gaussian kernel and σ = median / 2; z-scores by mean and deviation of the
 training rows, 2,000 random features, blocks of 512, float32. Each descent visits every block once per epoch; after each
 epoch the last iterate and the average are scored on the test rows, and their duality gap is evaluated. The squared loss
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from joker import kernels
-from joker.kernels import bandwidth
+from joker.kernels.kernel import choose_bandwidth
 from joker.models import FeatureMachine
 from joker.prepare import prepare
 from joker.solvers import Record, Settings, certify
@@ -172,7 +172,7 @@ def run_all(plan: Plan) -> dict[str, Any]:
     for data in SETS:
         parts = split(data, plan)
         kernel = kernels.get(data.kernel)
-        sigma = bandwidth.choose("median", kernel, parts.x, SEED) / data.bandwidth_divisor
+        sigma = choose_bandwidth("median", kernel, parts.x, SEED) / data.bandwidth_divisor
         sets.append(
             {
                 "name": "generated" if plan.generated else data.name,

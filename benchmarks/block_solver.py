@@ -3,7 +3,7 @@
     python benchmarks/block_solver.py            # about five minutes on one core
     python benchmarks/block_solver.py --plot     # draw the stored results again
 
-Blocks of 512 rows in float64: covtype (class 2 against the rest) for classification losses, kin40k for the others,
+Blocks of 512 rows in float64: covtype (class 2 one-vs-rest) for classification losses, kin40k for the others,
 inputs z-scored, bandwidth the median distance. Both solvers start at 0 and count every product of the
 kernel matrix with a vector. The measure is (J(a) - J*) / (J(0) - J*). J* comes from joker's own solver at a tolerance
 of 1e-12, and the duality gap, which needs no solver, certifies it.
@@ -36,12 +36,11 @@ import torch
 from torch import Tensor
 
 from joker import kernels, losses
-from joker.kernels import bandwidth
+from joker.kernels.kernel import choose_bandwidth
 from joker.losses import Scaled
 from joker.solvers import BlockSolver
-from joker.solvers.block.admm import Admm
-from joker.solvers.block.box import Box, Face, Minimum
-from joker.solvers.block.model import BlockProblem
+from joker.solvers.block.box_cg import Admm
+from joker.solvers.block.model import BlockProblem, Box, Face, Minimum
 
 SEED = 0
 SAMPLE = 10_000  # rows that the z-scores and the bandwidth are taken from; the blocks are its first rows
@@ -112,7 +111,7 @@ def sample(name: str, plan: Plan) -> tuple[Tensor, Tensor]:
 def kernel_of(name: str, data: str, plan: Plan) -> kernels.Kernel:
     """The kernel with the median bandwidth."""
     kernel = kernels.get(name)
-    return kernel.with_bandwidth(bandwidth.choose("median", kernel, sample(data, plan)[0], SEED))
+    return kernel.with_bandwidth(choose_bandwidth("median", kernel, sample(data, plan)[0], SEED))
 
 
 def data_of(loss: str) -> str:
@@ -318,7 +317,7 @@ def describe(run: TwinRun, levels: dict[str, int | None], best: float) -> dict[s
         "products": run.trace[-1][0],
         "best": min(J - best for _, J in run.trace) / -best,
         "last": (run.trace[-1][1] - best) / -best,
-        "steps_that_raised_the_objective": run.rises,
+        "steps_that_raised_the_objective": run.can_increase,
         "mean_cg_iterations": sum(run.cg) / max(1, len(run.cg)),
     }
 

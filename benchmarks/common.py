@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from paper import datasets
 from torch import Tensor
 
 from joker.errors import MissingFile
-from joker.paper import datasets
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -4,7 +4,7 @@
     python benchmarks/cpu_peers.py --only kin40k        # one data set; its results replace the old ones
     python benchmarks/cpu_peers.py --quick              # shows that it runs
 
-covtype-50k: class 2 against the rest, 50,000 rows to train and 20,000 others to test; kin40k: 90/10; a9a: the official
+covtype-50k: class 2 one-vs-rest, 50,000 rows to train and 20,000 others to test; kin40k: 90/10; a9a: the official
 split. z-scores by mean and deviation of the training rows (not for a9a, whose inputs are 0 and 1). All programs get the
 same split. Each runs in its own process, one after the other; its memory is the growth of the peak resident memory from
 before ``fit``. joker's kernel, bandwidth, λ and number of features were chosen on a part of the training rows. One

@@ -6,10 +6,10 @@
 
 The efficiency of p processes is the time of one process, divided by p times the time of p. With features (m = 20,000)
 a process has m/p of them, and a step sends b² + b·t numbers: the kernel matrix and the predictions of a block. With
-the kernel itself (30,000 rows) a process computes n/p rows of the change, and a step sends them: n·t/p numbers. With
+the exact kernel (30,000 rows) a process computes n/p rows of the change, and a step sends them: n·t/p numbers. With
 the squared loss a step is a product with the kernel matrix, of which a process adds its share: n·t numbers. What a
 process gives to each operation of the group is counted. How often a number then travels depends on the algorithm of the
-backend: about twice with a ring. Rows are those of covtype, class 2 against the rest.
+backend: about twice with a ring. Rows are those of covtype, class 2 one-vs-rest.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from joker.solvers import Settings
 SEED = 0
 CASES: dict[str, dict[str, Any]] = {
     "features, m = 20,000": {"n": 20_480, "m": 20_000, "block": 512, "loss": "squared_hinge", "warm_up": 2},
-    "kernel itself, n = 30,000": {"n": 30_000, "m": None, "block": 1_024, "loss": "hinge", "warm_up": 60},
-    "kernel itself, squared loss": {"n": 30_000, "m": None, "block": 1_024, "loss": "squared", "warm_up": 2},
+    "exact kernel, n = 30,000": {"n": 30_000, "m": None, "block": 1_024, "loss": "hinge", "warm_up": 60},
+    "exact kernel, squared loss": {"n": 30_000, "m": None, "block": 1_024, "loss": "squared", "warm_up": 2},
 }
 STEPS, REPEATS = 12, 5  # steps that are counted, and runs in turn, of which the middle one is reported
-MEMORY = 10**9  # bytes of all processes; the first steps with the kernel itself fill it with rows, and are not counted
+MEMORY = 10**9  # bytes of all processes; the first steps with the exact kernel fill it with rows, and are not counted
 NCCL_STEPS = ("squared_hinge, mixed", "1 column, m 50,000", "exact gaussian")  # cases of step.py
 
 

@@ -4,7 +4,7 @@
     python benchmarks/figures.py --measure       # first measure results/figures.json: about five minutes on two cores
     python benchmarks/figures.py --quick --measure --out DIR     # shows that it runs
 
-Measured here, on parts of kin40k and covtype (class 2 against the rest), with the Gaussian kernel: the score against
+Measured here, on parts of kin40k and covtype (class 2 one-vs-rest), with the Gaussian kernel: the score against
 the number of features; the score of every model against time; primal and dual objective and held-out loss against
 steps, with the exact kernel and with features. Memory against m comes from benchmarks/scaling.py, the scores of other
 programs against time from benchmarks/peers.py.

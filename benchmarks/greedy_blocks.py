@@ -3,7 +3,7 @@
     python benchmarks/greedy_blocks.py                # about ten minutes on one core
     python benchmarks/greedy_blocks.py --only protein
 
-Every choice solves the same problems with one thread: the first rows of a training part, the kernel itself with a
+Every choice solves the same problems with one thread: the first rows of a training part, the exact kernel with a
 Gaussian kernel and no intercept, 4 GB of memory, at most 120 s. The bandwidth is that of same_problem.py, or the median
 distance ("wide"), with which the kernel is nearly a constant. "default" is what joker does: half of the new rows of a
 block rise, blocks are solved to 0.05 of their gradient, and the gap is checked eight times in an epoch. The last table
@@ -27,8 +27,9 @@ import sets
 import torch
 
 import joker
-from joker.runtime.threads import one_thread
-from joker.solvers import Settings, descent, greedy_blocks
+from joker.runtime.devices import one_thread
+from joker.solvers import Settings, loop
+from joker.solvers.methods.choice import greedy_blocks
 
 ROWS, FEW, LIMIT, TOL, MEMORY = 10_000, 2_000, 120.0, 1e-3, 4 * 10**9
 GAMMAS = {"a9a": 0.03, "covtype-50k": 0.1, "mnist-10k": 0.02, "kin40k": 0.125, "protein": 0.2}
@@ -59,11 +60,11 @@ def changed(choice: str) -> Iterator[None]:
 
     one_direction = choice in ("rows of the largest gain", "both")
     tol = 0.2 if choice in ("blocks to 0.2", "both") else greedy_blocks.ONE_COLUMN_TOL
-    checks = 1 if choice == "gap once in an epoch" else descent.CHECKS
+    checks = 1 if choice == "gap once in an epoch" else loop.CHECKS
     with (
         mock.patch.object(greedy_blocks.GreedyBlocks, "_gains", of_one_direction if one_direction else gains),
         mock.patch.object(greedy_blocks, "ONE_COLUMN_TOL", tol),
-        mock.patch.object(descent, "CHECKS", checks),
+        mock.patch.object(loop, "CHECKS", checks),
     ):
         yield
 

@@ -1,11 +1,11 @@
-"""Several classes: one against the rest, softmax, Crammer–Singer, and LIBSVM's pairs, with one kernel.
+"""Several classes: one-vs-rest, softmax, Crammer–Singer, and LIBSVM's pairs, with one kernel.
 
     python benchmarks/multiclass.py                    # about an hour on one core
     python benchmarks/multiclass.py --jobs 12          # so many cells at once, each with one thread
     python benchmarks/multiclass.py --only Satellite   # sets whose name contains this; others keep their results
 
-All models have the Gaussian kernel with the same bandwidth, half the median distance of z-scored inputs, and the kernel
-itself. Each is fitted for every λ = 1/C of a grid, and the λ with the smallest log loss on held-out rows is kept.
+All models have the Gaussian kernel with the same bandwidth, half the median distance of z-scored inputs, and are exact.
+Each is fitted for every λ = 1/C of a grid, and the λ with the smallest log loss on held-out rows is kept.
 Losses without probabilities are calibrated on the held-out rows: those of joker by `calibrate=True`, LIBSVM's by
 scikit-learn's CalibratedClassifierCV. Accuracy, log loss and expected calibration error (of the largest probability, in
 15 bins) are those of test rows; the difference of a log loss to that of the softmax has its standard error over those
@@ -36,9 +36,9 @@ SETS = ("mnist", "covtype", "Satellite", "income", "hpc_data", "letters")
 MODELS = {
     "softmax": ("KernelLogistic", {"multi_class": "softmax"}),
     "softmax, calibrated": ("KernelLogistic", {"multi_class": "softmax", "calibrate": True}),
-    "logistic, each against the rest": ("KernelLogistic", {"multi_class": "ovr"}),
+    "logistic, one-vs-rest": ("KernelLogistic", {"multi_class": "ovr"}),
     "Crammer–Singer, calibrated": ("KernelSVC", {"multi_class": "crammer_singer", "calibrate": True}),
-    "squared hinge, each against the rest, calibrated": ("KernelSVC", {"calibrate": True}),
+    "squared hinge, one-vs-rest, calibrated": ("KernelSVC", {"calibrate": True}),
     "LIBSVM, pairs, calibrated": ("SVC", {}),
 }
 PRICE_ROWS, PRICE_FEATURES, PRICE_EPOCHS, PRICE_LAM = 10_000, 2_000, 3, 0.1

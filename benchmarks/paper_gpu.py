@@ -25,8 +25,7 @@ from typing import Any
 
 import common
 import torch
-
-from joker.paper import SETS, Outcome, PaperRows, Place, plan, read, run
+from paper import SETS, Outcome, PaperRows, Place, plan, read, run
 
 SEED = 0
 KLR_STEPS = 20_000  # of 50,000; the time of all is estimated

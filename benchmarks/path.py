@@ -5,7 +5,7 @@
     python benchmarks/path.py --device cuda --features 50000    # adds those of another number of features
     python benchmarks/path.py --quick             # shows that it runs
 
-10,000 random features, blocks of 512, float32; covtype (class 2 against the rest) with the L1 Laplacian kernel and σ =
+10,000 random features, blocks of 512, float32; covtype (class 2 one-vs-rest) with the L1 Laplacian kernel and σ =
 median / 3 for classification losses, kin40k with the Gaussian kernel and σ = median / 2 for regression losses. Fifteen
 columns have λ = 2⁻⁷ … 2⁷; the single columns have λ = 1 and λ = 2⁻⁷, the slowest of the path. The three descents step
 in turn, so that other load on the machine affects all of them alike, and the medians are compared. Without the variable
@@ -26,7 +26,7 @@ import common
 import torch
 
 from joker import kernels
-from joker.kernels import bandwidth
+from joker.kernels.kernel import choose_bandwidth
 from joker.prepare import prepare
 from joker.solvers import Descent, Settings
 
@@ -51,7 +51,7 @@ def descent(loss: str, lam: list[float], features: int, device: str, n: int, qui
     name = common.CLASSIFICATION if loss in MARGIN else common.REGRESSION
     x, y, source = rows(name, n, quick)
     kernel = "laplacian" if loss in MARGIN else "gaussian"
-    sigma = bandwidth.choose("median", kernels.get(kernel), x, SEED) / (3 if loss in MARGIN else 2)
+    sigma = choose_bandwidth("median", kernels.get(kernel), x, SEED) / (3 if loss in MARGIN else 2)
     training = prepare(
         x.to(device),
         y.to(device),

@@ -6,7 +6,7 @@
     python benchmarks/peers.py --list                   # the pairs and their results
     python benchmarks/peers.py --quick                  # shows that it runs
 
-Sets: covtype-50k (class 2 against the rest; 50,000 rows to train, 20,000 to test), kin40k and protein (90/10), a9a
+Sets: covtype-50k (class 2 one-vs-rest; 50,000 rows to train, 20,000 to test), kin40k and protein (90/10), a9a
 (official), mnist-10k (10,000 of the training rows, official test), higgs33k (80/20, scored by AUC). z-scores by mean
 and deviation of the training rows, except for a9a and mnist. Every pair of a set and a program ("peer") runs in its own
 process, on a sixteenth, a quarter and all of the training rows, which gives a curve of score against time. Each of

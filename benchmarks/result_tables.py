@@ -188,7 +188,7 @@ def step(results: Results) -> Iterator[str]:
     """Single steps on a GPU."""
     rows = [
         [
-            case_name(name),
+            name,
             found["ms"],
             found["limit_ms"],
             found.get("of_floor"),
@@ -198,11 +198,6 @@ def step(results: Results) -> Iterator[str]:
         for name, found in results["cases"].items()
     ]
     yield table(("step", "ms", "limit in ms", "ratio to the floor", "memory", "synchronisations"), rows)
-
-
-def case_name(name: str) -> str:
-    """The name of a case of the step benchmark; results of earlier runs have other words for GPU and host memory."""
-    return name.replace("on the card", "on the GPU").replace("on the host", "in host memory")
 
 
 def same_problem(results: Results) -> Iterator[str]:

@@ -7,7 +7,7 @@ Every program has one thread and runs in a process of its own. A problem is a da
 order, a loss, a Gaussian kernel exp(-γ|x - z|²) and C = 1/λ; inputs are z-scores, but those of a9a and mnist are as
 they are. joker solves it without an intercept, in one run to 1e-4 with 8 GB of memory. LIBSVM (scikit-learn's SVC and
 SVR) has an intercept, a cache that holds the kernel matrix, and is run with two tolerances; its gap is that of its own
-problem, computed from its solution. Ten classes are ten problems, each class against the rest: columns of one run of
+problem, computed from its solution. Ten classes are ten problems, one-vs-rest: columns of one run of
 joker, and ten runs of LIBSVM. Work is the number of kernel evaluations, divided by n². scikit-learn's KernelRidge
 factorises the kernel matrix in float64. Seconds are those of the fit, with the evaluation of the kernel.
 """

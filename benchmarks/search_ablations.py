@@ -36,14 +36,14 @@ WEIGHTED = ("higgs33k", "protein", "covtype-50k", "a9a", "diamonds", "hpc_data",
 
 
 def _same_rows(rows: Any, count: int, seed: int) -> Iterator[Any]:
-    """Draw rows once, and return them for ever; in place of `joker.tables.leave_one_out.pieces`."""
+    """Draw rows once, and return them for ever; in place of `joker.tuning.ard.minibatches`."""
     import numpy as np
 
     return itertools.repeat(np.random.RandomState(seed).permutation(rows)[:count])
 
 
 def _as_it_is(problem: Any, candidate: Any, search: Any, seconds: float) -> Any:
-    """Return a candidate with the settings of the search; in place of `joker.tables.final_fit.refined`."""
+    """Return a candidate with the settings of the search; in place of `joker.tables.refit.refined`."""
     return candidate
 
 
@@ -51,29 +51,29 @@ def _as_it_is(problem: Any, candidate: Any, search: Any, seconds: float) -> Any:
 AXES: dict[str, dict[str, tuple[str, str, Any] | None]] = {
     "tune: epochs of a trial, squared loss": {
         "40": None,
-        "12": ("joker.tuning.trial_runner", "SQUARED_TRIAL_EPOCHS", 12),
+        "12": ("joker.tuning.trials", "SQUARED_TRIAL_EPOCHS", 12),
     },
     "table: time of the search on a sample": {
         "0.3": None,
-        "0.5": ("joker.tables.problem", "SHARE_OF_SEARCH", 0.5),
+        "0.5": ("joker.tables.plan", "SHARE_OF_SEARCH", 0.5),
     },
     "table: fit on many rows": {
         "as many rows as allow an epoch": None,
-        "as many as allow three epochs": ("joker.tables.final_fit", "LEAST_EPOCHS", 3.0),
-        "the rows of the search": ("joker.tables.final_fit", "fits", lambda problem, search, seconds: []),
+        "as many as allow three epochs": ("joker.tables.refit", "LEAST_EPOCHS", 3.0),
+        "the rows of the search": ("joker.tables.refit", "fits", lambda problem, search, seconds: []),
     },
     "table: settings of the fit on many rows": {
         "λ and bandwidth tried again": None,
-        "λ and bandwidth of the search": ("joker.tables.final_fit", "refined", _as_it_is),
-        "a gap of 0.1%": ("joker.tables.learner", "TOL_OF_MANY_ROWS", 1e-3),
+        "λ and bandwidth of the search": ("joker.tables.refit", "refined", _as_it_is),
+        "a gap of 0.1%": ("joker.tables.refit", "TOL_OF_MANY_ROWS", 1e-3),
     },
     "table: rows that the weights of inputs are fitted on": {
         "others in each step": None,
-        "the same in each step": ("joker.tables.variants", "pieces", _same_rows),
+        "the same in each step": ("joker.tables.search", "minibatches", _same_rows),
     },
     "table: kernels of many rows": {
         "gaussian, matern12": None,
-        "and laplacian": ("joker.tables.problem", "KERNELS_OF_MANY_ROWS", ("gaussian", "matern12", "laplacian")),
+        "and laplacian": ("joker.tables.plan", "KERNELS_OF_MANY_ROWS", ("gaussian", "matern12", "laplacian")),
     },
 }
 

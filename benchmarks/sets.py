@@ -19,11 +19,11 @@ class DataSet:
     """A data set, its metric, and how it is split."""
 
     name: str
-    source: str  # the name that joker.paper.datasets.load knows it by
+    source: str  # the name that paper.datasets.load knows it by
     metric: str  # rmse, accuracy or auc
     test: int | None = None  # number of test rows; None: the official test part
     train: int | None = None  # number of training rows; None: all other rows
-    positive: int | None = None  # the class that is +1, against all others
+    positive: int | None = None  # the class that is +1; all others are -1
     scaled: bool = True  # whether inputs are z-scored by mean and deviation of the training rows
 
     @property

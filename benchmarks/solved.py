@@ -4,7 +4,7 @@
     python benchmarks/solved.py --jobs 15      # so many fits at once, each with one thread
     python benchmarks/solved.py --only kin40k  # problems whose name contains this; others keep their results
 
-A problem is a data set and an estimator, with a Gaussian kernel, the kernel itself and 10,000 training rows. It is
+A problem is a data set and an estimator, with a Gaussian kernel, the exact kernel and 10,000 training rows. It is
 fitted in two ways: by five epochs of random blocks, which was the default fit before problems were solved to a gap, and
 by the present default. Each tries ever smaller λ until three in a row are no better on 5,000 held-out rows, keeps the
 best one, and is scored on test rows: those that neither a fit nor the choice has seen, at most 20,000. The error is the

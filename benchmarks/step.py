@@ -32,7 +32,7 @@ from torch import Tensor
 from joker.data import HostRows
 from joker.models import FeatureMachine
 from joker.prepare import prepare
-from joker.runtime.upload import Upload
+from joker.runtime.cuda_graphs import Upload
 from joker.solvers import Descent, Settings
 
 CUDA = torch.device("cuda")

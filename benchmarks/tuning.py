@@ -3,7 +3,7 @@
     python benchmarks/tuning.py            # some minutes on two cores
     python benchmarks/tuning.py --plot     # draw again from the existing results
 
-covtype (class 2 against the rest; 50,000 rows to train, 12,500 to test), kin40k (90/10) and higgs33k (80/20), with
+covtype (class 2 one-vs-rest; 50,000 rows to train, 12,500 to test), kin40k (90/10) and higgs33k (80/20), with
 z-scores by mean and deviation of the training rows. Every machine has the settings of `KernelClassifier()` or
 `KernelRidge()`: five epochs with the exact kernel, but 4,000 random features for the Laplacian kernel on covtype. With
 the median bandwidth, each kernel that `joker.tune` tries gets a path of five λ, 10 to 10⁻³; the best λ on a tenth of

@@ -3,7 +3,8 @@ A bandwidth for each input
 ==========================
 
 A kernel adds up squared differences of all inputs, so that inputs without information hide the others. ``joker.tune``
-finds a bandwidth for each input: a large one removes an input from the distance.
+finds a bandwidth for each input, as automatic relevance determination (ARD) does: a large one removes an input from
+the distance.
 
 ``python examples/input_bandwidths.py [--quick]``
 """

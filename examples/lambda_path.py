@@ -3,7 +3,7 @@ A path of λ in one fit
 ======================
 
 Fifteen values of λ are fifteen columns of one fit: they share the features and the passes over the rows. The one with
-the best score on held-out rows is chosen, and all models are kept.
+the best score on a validation split is chosen, and all models are kept.
 
 ``python examples/lambda_path.py [--quick]``
 """

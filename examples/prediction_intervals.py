@@ -2,7 +2,7 @@
 Prediction intervals that cover
 ===============================
 
-A flexible model follows its training rows, so that its quantiles are too narrow for new rows. ``calibrate`` shifts
+A flexible model overfits its training rows, so that its quantiles are too narrow for new rows. ``calibrate`` shifts
 each level by its errors on rows that the fit has not seen, and the interval then covers the share that it promises.
 
 ``python examples/prediction_intervals.py [--quick]``

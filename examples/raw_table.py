@@ -2,8 +2,8 @@
 A table with categories, dates and missing values
 =================================================
 
-``JokerRegressor`` takes a table as it is. It encodes the columns, searches kernels, bandwidths and λ, and predicts
-with intervals.
+``JokerRegressor`` takes a DataFrame of mixed types. It infers the types of the columns, encodes them, searches the
+hyperparameters (kernel, bandwidth and λ), and predicts with intervals.
 
 ``python examples/raw_table.py [--quick]``
 """

@@ -2,7 +2,7 @@
 Several classes as one problem
 ==============================
 
-One problem for all classes or one for each, probabilities, and whether these can be trusted.
+One problem for all classes or one-vs-rest, probabilities, and whether these can be trusted.
 
 ``python examples/several_classes.py [--quick]``
 """
@@ -33,7 +33,7 @@ X_test, y_test = sample(n)
 settings = dict(lam=0.1, bandwidth=0.7, n_features=300, random_state=0)
 models = {
     "softmax": KernelLogistic(**settings),
-    "each against the rest": KernelLogistic(multi_class="ovr", **settings),
+    "one-vs-rest": KernelLogistic(multi_class="ovr", **settings),
     "Crammer–Singer, calibrated": KernelSVC(multi_class="crammer_singer", calibrate=True, **settings),
     "squared hinge, calibrated": KernelSVC(calibrate=True, **settings),
 }

@@ -14,7 +14,7 @@ import torch
 
 import joker
 from joker.callbacks import Callback, Checkpoint, Run
-from joker.data.store.positional_file import RowFile
+from joker.data.store.format import RowFile
 from joker.errors import JokerError, ProcessesDiffer
 
 N = 300

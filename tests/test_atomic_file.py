@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from joker.errors import InvalidFile, InvalidParameter, MissingFile
-from joker.runtime import atomic_file
-from joker.runtime.atomic_file import RESULT, replace_file, work_folder
+from joker.runtime import files
+from joker.runtime.files import RESULT, replace_file, work_folder
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_folder_of_a_killed_process_is_removed(
     tmp_path: Path, name: str, locked: bool, system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if system == "windows":
-        monkeypatch.setattr(atomic_file, "fcntl", None)
+        monkeypatch.setattr(files, "fcntl", None)
     folder = tmp_path / f".{name}.abc.part"
     folder.mkdir()
     (folder / "scratch").write_text("much")
@@ -163,9 +163,9 @@ def test_a_file_system_without_permissions(path: Path, put: Any, monkeypatch: py
 def test_a_folder_in_use_is_left_alone(path: Path, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
         if system == "windows":  # where an open file cannot be removed
-            stack.enter_context(monkeypatch.context()).setattr(atomic_file, "fcntl", None)
+            stack.enter_context(monkeypatch.context()).setattr(files, "fcntl", None)
         if system == "no locks":
-            stack.enter_context(monkeypatch.context()).setattr(atomic_file, "_lock", no_locks)
+            stack.enter_context(monkeypatch.context()).setattr(files, "_lock", no_locks)
         first = stack.enter_context(work_folder(path, "a"))
         (first / RESULT).write_text("first")
         with monkeypatch.context() as patched:

@@ -468,14 +468,6 @@ TABLE = {
         "seed=0",
     ),
     "seed 1.5": (lambda: settings(seed=1.5), InvalidParameter, "seed must be a whole number", "got seed=1.5", "seed=0"),
-    "order unknown": (
-        lambda: settings(order="shufled"),
-        UnknownName,
-        "order must be one of cyclic, random, shuffled",
-        "got 'shufled'",
-        "'shuffled'?",
-    ),
-    "order none": (lambda: settings(order=None), UnknownName, "order must be one of", "got None", "shuffled"),
     "averaging str": (
         lambda: settings(averaging="no"),
         InvalidParameter,

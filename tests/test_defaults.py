@@ -12,7 +12,11 @@ import pytest
 import torch
 
 import joker
-from joker.estimators import resolve
+from joker.losses import Squared
+from joker.solvers import Method, ProblemSize
+from joker.solvers.methods.greedy_blocks import GreedyBlocks
+from joker.solvers.methods.pcg import KernelPcg
+from joker.solvers.methods.random_blocks import RandomBlocks
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "estimators.md"
 ESTIMATORS = [name for name in joker.__all__ if name.startswith("Kernel")]
@@ -138,13 +142,15 @@ def test_auto_block_size_and_type() -> None:
 
 def test_auto_number_of_epochs() -> None:
     with_features, least, most, *_ = auto("max_epochs")
-    model = joker.KernelRidge()
-    assert resolve.max_epochs("auto", "random_blocks", 10_000) == with_features == least
-    assert resolve.max_epochs("auto", "greedy_blocks", 10) == most
-    assert resolve.max_epochs("auto", "greedy_blocks", 10_000) == 500
-    assert resolve.max_epochs("auto", "conjugate_gradients", 50_000) == 20
-    assert resolve.max_epochs(7, "greedy_blocks", 10) == 7
-    assert model.max_epochs == "auto"
+
+    def epochs(method: type[Method], rows: int) -> float:
+        return method.max_epochs(ProblemSize(loss=Squared(), rows=rows))
+
+    assert epochs(RandomBlocks, 10_000) == with_features == least
+    assert epochs(GreedyBlocks, 10) == most
+    assert epochs(GreedyBlocks, 10_000) == 500
+    assert epochs(KernelPcg, 50_000) == 20
+    assert joker.KernelRidge().max_epochs == "auto"
 
 
 def test_auto_number_of_features() -> None:

@@ -17,14 +17,18 @@ from repository import ROOT, text_files
 from test_architecture import LAYERS
 
 import joker
-from joker.runtime import version
+from joker.runtime import devices
+from joker.solvers.methods.method import Method
 
 PAGES = [
     "README.md",
+    "docs/adding-a-kernel.md",
+    "docs/adding-a-method.md",
     "docs/coming-from-falkon.md",
     "docs/coming-from-svc.md",
     "docs/coming-from-thundersvm.md",
     "docs/coming-from-xgboost.md",
+    "docs/data-sets.md",
     "docs/data.md",
     "docs/distributed.md",
     "docs/estimators.md",
@@ -101,16 +105,11 @@ def test_an_install_of_another_project_is_found(rest: str) -> None:
     )
 
 
-def former(module: Path) -> bool:
-    """Return whether a module only leads to the new names of what it had."""
-    return "from joker.runtime.moved import" in module.read_text(encoding="utf-8")
-
-
 def test_contributing_shows_the_tree_and_the_import_direction() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     folder = ROOT / "src" / "joker"
     packages = {f"{path.name}/" for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    modules = {path.name for path in folder.glob("*.py") if not path.name.startswith("__") and not former(path)}
+    modules = {path.name for path in folder.glob("*.py") if not path.name.startswith("__")}
     assert set(re.findall(r"^      (\w+(?:/|\.py)) ", text, re.MULTILINE)) == packages | modules
     drawn = re.search(r"^    cli →.*?\n\n", text, re.DOTALL | re.MULTILINE)
     assert drawn is not None
@@ -119,11 +118,58 @@ def test_contributing_shows_the_tree_and_the_import_direction() -> None:
     assert [set(re.findall(r"\w+", layer)) for layer in drawn[0].split("→")] == layers
 
 
+CONCEPTS = {
+    "Rows": "Rows",
+    "Loss": "Loss",
+    "Kernel, FeatureMap": "Kernel FeatureMap",
+    "Problem": "Problem",
+    "State": "State",
+    "Method": "Method",
+    "BlockSolver": "BlockSolver",
+    "FitSpec → Plan": "FitSpec Plan",
+    "Machine": "Machine",
+    "Estimator": "KernelEstimator",
+    "Encoding": "Encoding",
+    "SearchPlan": "SearchPlan",
+    "Ensemble": "Ensemble",
+}
+
+
+def test_contributing_begins_with_the_concepts_and_names_their_modules() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    opening = text[: text.index("## Commands")]
+    rows = re.findall(r"^\| ([A-Z][^|]*) \| [^|]+ \| (`[^|]+`) \|$", opening, re.MULTILINE)
+    assert [concept for concept, _ in rows] == list(CONCEPTS)
+    for concept, modules in rows:
+        names, places = CONCEPTS[concept].split(), re.findall(r"`([^`]+)`", modules)
+        for name, module in zip(names, places if len(places) > 1 else places * len(names), strict=True):
+            source = (ROOT / "src" / "joker" / module).read_text(encoding="utf-8")
+            assert re.search(rf"^class {name}\b", source, re.MULTILINE), f"{module} has no {name}"
+
+
+def test_the_picture_of_a_fit_names_modules_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    picture = text[text.index("How a fit flows") : text.index("## Commands")]
+    lines = [line for line in picture.splitlines() if line.startswith("    ")]
+    assert max(map(len, lines)) <= 110
+    right = " ".join(line[66:] for line in lines)
+    right = re.sub(r"(\w*/)*\{[^}]*\}\w*", lambda found: " ".join(_spread(found[0])), right)
+    modules = re.findall(r"[\w/]+", right)
+    assert len(modules) > 15
+    assert not [name for name in modules if not (ROOT / "src" / "joker" / f"{name}.py").is_file()]
+
+
+def _spread(names: str) -> list[str]:
+    """Return each of the names that a line writes with braces, such as ``data/{rows,targets}``."""
+    before, inside, after = re.split(r"[{}]", names)
+    return [f"{before}{one.strip()}{after}" for one in inside.split(",")]
+
+
 def test_name_version_and_requirements_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == "joker-kernels"
     assert joker.__version__ in {project["version"], "0+unknown"}  # the latter from a tree that is not installed
-    assert f'version("{project["name"]}")' in inspect.getsource(version)
+    assert f'version("{project["name"]}")' in inspect.getsource(devices)
     assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     torch = next(need for need in project["dependencies"] if need.startswith("torch"))
     python, torch = (need.partition(">=")[2] for need in (project["requires-python"], torch))
@@ -205,3 +251,49 @@ def test_the_decision_diagram_states_the_limit_of_the_code() -> None:
 
 
 UNDRAWN = {"KernelClassifier", "KernelLp"}  # for a loss by name, and a rare loss
+
+
+# What a reader of scikit-learn, LIBSVM or Gaussian processes searches the site for.
+TERMS = (
+    "ARD",
+    "cross-validation",
+    "duality gap",
+    "early stopping",
+    "ensemble",
+    "hyperparameter",
+    "kernel cache",
+    "leakage",
+    "lengthscale",
+    "one-vs-rest",
+    "overfitting",
+    "regularization",
+    "target encoding",
+    "time limit",
+    "validation split",
+    "working set",
+)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_of_the_field_is_explained(term: str) -> None:
+    """The glossary has it with its meaning in joker, and the page that it links to has the word."""
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]*\]\(([^)#]+)[^)]*\) \|$", glossary, re.MULTILINE)
+    (meaning, page) = next((row[1:] for row in rows if term in row[0].split(", ")), ("", ""))
+    assert len(meaning) > 20, f"docs/glossary.md does not explain {term}"
+    text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+    stem = term.removesuffix("ting") if term == "overfitting" else term  # a page may write that a model overfits
+    assert re.search(rf"\b{stem}", text, re.IGNORECASE), f"{page} does not have the word {term}"
+
+
+@pytest.mark.parametrize(
+    ("page", "owner"),
+    [("adding-a-kernel.md", joker.kernels.Radial), ("adding-a-method.md", Method)],
+    ids=["kernel", "method"],
+)
+def test_the_page_explains_the_whole_interface(page: str, owner: type) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    names = {name for kind in owner.__mro__ if kind.__module__.startswith("joker") for name in vars(kind)}
+    public = {name for name in names if not name.startswith("_")}
+    assert len(public) > 7
+    assert not [name for name in sorted(public) if not re.search(rf"`{name}\b", text)]

@@ -13,7 +13,7 @@ from repository import ROOT
 import joker
 from joker import features, kernels, losses
 from joker.losses import Loss
-from joker.planning import estimator_plan
+from joker.planning import plan as plan_module
 
 DOCS = ROOT / "docs"
 ESTIMATORS = [name for name in joker.__all__ if name.startswith(("Joker", "Kernel"))]
@@ -147,4 +147,4 @@ def test_the_page_of_faults_has_every_part_and_names_of_the_code() -> None:
 @pytest.mark.parametrize("page", ["memory.md", "faq.md"])
 def test_the_pages_state_the_memory_of_the_libraries(page: str) -> None:
     (found,) = re.findall(r"(\d+) MB of (?:code and buffers|it are libraries)", read(page))
-    assert int(found) * 10**6 == estimator_plan.CPU_LIBRARIES
+    assert int(found) * 10**6 == plan_module.CPU_LIBRARIES

@@ -165,7 +165,7 @@ def test_a_state_of_another_kernel_bandwidth_draw_or_data_is_refused() -> None:
     joker.prepare(x, y, bandwidth=1.0, n_features=40).descent.load_state_dict(saved)
 
 
-@pytest.mark.parametrize("failing", ["make_targets", "bandwidths.choose", "FeatureState"])
+@pytest.mark.parametrize("failing", ["make_targets", "choose_bandwidth", "FeatureState"])
 def test_too_little_gpu_memory_before_the_first_step_is_said_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
@@ -174,9 +174,7 @@ def test_too_little_gpu_memory_before_the_first_step_is_said_in_a_sentence(
     def full(*_: object, **__: object) -> None:
         raise OutOfMemory("CUDA out of memory")
 
-    *owner, name = failing.split(".")
-    module = import_module("joker.prepare")
-    monkeypatch.setattr(getattr(module, owner[0]) if owner else module, name, full)
+    monkeypatch.setattr(import_module("joker.prepare"), failing, full)
     with pytest.raises(BudgetTooSmall, match=r"the GPU must have room .* device='cpu'") as caught:
         joker.prepare(*data(), n_features=40)
     assert isinstance(caught.value.__cause__, OutOfMemory)

@@ -135,6 +135,8 @@ def test_the_signature_is_that_of_tune(cluster) -> None:
     own, others = inspect.signature(cluster.tune).parameters, inspect.signature(joker.tune).parameters
     assert {name: own[name] for name in others} == dict(others)
     assert own.keys() - others.keys() == {"cpus_per_trial", "gpus_per_trial", "max_failures"}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bandwidth'"):
+        cluster.tune(worker.X, worker.y, bandwidth=[1.0])
 
 
 @pytest.mark.parametrize(

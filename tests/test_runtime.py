@@ -23,8 +23,8 @@ from joker.runtime import (
     parse_dtype,
     peak_bytes,
     tiles,
-    use_own_gpu,
 )
+from joker.runtime.devices import use_own_gpu
 
 # Sizes.
 
@@ -271,7 +271,7 @@ def test_the_peak_of_the_process_is_what_the_system_says() -> None:
 
 
 def test_the_peak_is_unknown_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("joker.runtime.memory.resource", None)
+    monkeypatch.setattr("joker.runtime.devices.resource", None)
     assert peak_bytes(torch.device("cpu")) is None
 
 
@@ -281,7 +281,7 @@ def test_the_system_reports_the_peak_in_its_own_unit(
 ) -> None:
     usage = SimpleNamespace(ru_maxrss=2048)
     system = SimpleNamespace(getrusage=lambda who: usage, RUSAGE_SELF=0)
-    monkeypatch.setattr("joker.runtime.memory.resource", system)
+    monkeypatch.setattr("joker.runtime.devices.resource", system)
     monkeypatch.setattr("sys.platform", platform)
     assert peak_bytes(torch.device("cpu")) == expected
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from joker.runtime.threads import one_blas_thread, one_thread, share, thread_count
+from joker.runtime.devices import one_blas_thread, one_thread, share, thread_count
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from joker import callbacks, distributed, errors, features, kernels, losses, solvers
-from joker.models import Machine
+from joker.models import Machine, load
 from joker.prepare import Training, prepare
 from joker.runtime import VERSION as __version__
 from joker.solvers import Reason, Report, Settings
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
         KernelSVR,
         PathDisplay,
     )
-    from joker.tables import JokerClassifier, JokerRegressor, load
-    from joker.tuning.result import Tuned
-    from joker.tuning.tune import tune
+    from joker.tables import JokerClassifier, JokerRegressor
+    from joker.tuning.tune import Tuned, tune
 
 __all__ = [
     "ConvergenceDisplay",
@@ -67,7 +66,6 @@ _OWNERS = {
     "JokerClassifier": "joker.tables",
     "JokerRegressor": "joker.tables",
     "Tuned": "joker.tuning",
-    "load": "joker.tables",
     "tune": "joker.tuning",
 }
 

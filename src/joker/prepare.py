@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from joker import features as feature_maps
 from joker import kernels, losses
 from joker.data import Blocks, Rows, Targets, check_rows, check_tensor, make_targets
 from joker.data.rows import refuse_shared
 from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.features import FeatureMap
-from joker.kernels import bandwidth as bandwidths
-from joker.kernels.matvec import matvec
+from joker.kernels.kernel import choose_bandwidth, matvec
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
-from joker.planning import Plan
+from joker.planning import FitSpec, Plan, RowReading
 from joker.planning.fit import FitMemory, plan_fit
-from joker.planning.fit_spec import FitSpec, RowReading
 from joker.runtime import DEFAULT_BUDGET, enough_memory, parse_bytes, release_memory
 from joker.solvers import (
     Descent,
@@ -32,9 +31,9 @@ from joker.solvers import (
     Settings,
     State,
     check_processes,
-    resolved,
 )
-from joker.solvers.settings import CONJUGATE_GRADIENTS
+from joker.solvers.methods.choice import choose
+from joker.solvers.methods.method import ProblemSize
 
 DEFAULTS = Settings()
 
@@ -50,7 +49,7 @@ class Training:
     kernel : Kernel
         The kernel, with its bandwidth.
     features : FeatureMap or None
-        The random features; None for the kernel itself.
+        The random features; None for the exact kernel.
 
     Examples
     --------
@@ -73,7 +72,7 @@ class Training:
             return self.machine(self.weights((report.alpha, report.image))), report
 
     def weights(self, point: Point) -> Tensor:
-        """Return the weights of a machine at a point: θ with features, α with the kernel itself."""
+        """Return the weights of a machine at a point: θ with features, α with the exact kernel."""
         return point[0] if self.features is None else self.descent.state.whole_image(point[1])
 
     def machine(self, weights: Tensor) -> Machine:
@@ -118,7 +117,7 @@ def prepare(
         The kernel and its length scale: ``"median"``, ``"paper"`` or a number. None keeps that of
         a Kernel, and is ``"median"`` for a name.
     n_features, features : int, str
-        The number of random features and their kind; None uses the kernel itself.
+        The number of random features and their kind; None uses the exact kernel.
     intercept : bool
         Whether to add a feature that is always 1. Its weight, the intercept, is penalised like the others.
     memory : int or str
@@ -162,8 +161,21 @@ def prepare(
         if bandwidth is None and chosen is not kernel:
             bandwidth = "median"
         if bandwidth is not None:
-            chosen = chosen.with_bandwidth(bandwidths.choose(bandwidth, chosen, x, settings.seed))
+            chosen = chosen.with_bandwidth(choose_bandwidth(bandwidth, chosen, x, settings.seed))
         Blocks(len(x), settings.block_size)  # raises where the size is no number of rows
+        feature_maps.check(chosen, features, x.shape[1], n_features)
+        size = ProblemSize(
+            loss=chosen_loss,
+            rows=len(x),
+            columns=targets.t,
+            n_features=n_features,
+            block_size=settings.block_size,
+            one_penalty=len(targets.lam.unique()) == 1,
+            momentum=settings.momentum,
+            itemsize=x.dtype.itemsize,
+            on_gpu=x.device.type == "cuda",
+            gram_room=scratch,
+        )
         spec = FitSpec(
             rows=len(x),
             inputs=x.shape[1],
@@ -171,17 +183,9 @@ def prepare(
             device=x.device,
             dtype=x.dtype,
             kernel=chosen,
-            settings=resolved(
-                settings,
-                chosen_loss,
-                len(x),
-                n_features,
-                columns=targets.t,
-                one_penalty=len(targets.lam.unique()) == 1,
-                gram_room=scratch,
-                on_gpu=x.device.type == "cuda",
-                itemsize=x.dtype.itemsize,
-            ),
+            loss=chosen_loss,
+            method=choose(settings.method, size),
+            settings=settings,
             mixed=mixed,
             n_features=n_features,
             features=features,
@@ -194,16 +198,7 @@ def prepare(
 def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
     """Build a training from what is checked and resolved: draw the features, and make the state.
 
-    Parameters
-    ----------
-    spec : FitSpec
-        The decisions, with the final bandwidth.
-    x : Rows
-        Finite rows, in the type and on the device of the spec.
-    problem : Problem
-        The loss, targets, weights and penalties.
-    plan : Plan
-        The bytes for tiles and the features of a block, and how much of the kernel matrix is kept.
+    The spec has the final bandwidth; x are finite rows, in its type and on its device.
     """
     _check_columns(problem.loss, problem.targets)
     kernel, features = spec.full_kernel, spec.draw()
@@ -216,8 +211,9 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
         state = _exact_state(spec, x, problem.targets.t, kernel, plan)
     else:
         state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed, current())
-    check_processes(state, problem, spec.settings)
-    return Training(Descent(state, problem, spec.settings), kernel, features)
+    if current().size > 1:
+        check_processes(state, problem, spec.settings)
+    return Training(Descent(state, problem, spec.settings, spec.method), kernel, features)
 
 
 def _check_columns(loss: Loss, targets: Targets) -> None:
@@ -234,7 +230,5 @@ def _exact_state(spec: FitSpec, x: Rows, t: int, kernel: kernels.Kernel, plan: P
     def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
         matvec(kernel, x, z, v, plan.scratch, out=out, row_bytes=(x.row_bytes, z.row_bytes))
 
-    processes = current()
-    whole_products = spec.settings.method == CONJUGATE_GRADIENTS
-    kept = (plan.kept_rows, plan.landmarks)
-    return ExactState(x, t, kernel, add_product, plan.scratch, *kept, processes, whole_products)
+    sizes = (plan.scratch, plan.kept_rows, plan.landmarks)
+    return ExactState(x, t, kernel, add_product, *sizes, current(), spec.method.whole_products)

@@ -197,7 +197,8 @@ def test_the_first_choice_of_every_axis_is_the_default(script: Script) -> None:
     from joker.solvers import Settings
 
     ablations, defaults = script("ablations"), Settings()
-    for axis in ("averaging", "order", "block_size", "momentum"):
+    assert next(iter(ablations.AXES["order"].items())) == ("shuffled", {})
+    for axis in ("averaging", "block_size", "momentum"):
         first = next(iter(ablations.AXES[axis].values()))
         assert first.get(axis, getattr(defaults, axis)) == getattr(ablations.Setup(), axis) == getattr(defaults, axis)
     assert next(iter(ablations.AXES["features"])) == kernels.get("gaussian").feature_kinds[0]

@@ -17,8 +17,7 @@ from program import environment, run, well
 
 from joker import errors
 from joker.cli.app import COMMANDS
-from joker.cli.command import Command
-from joker.cli.errors import as_option, reporting_errors
+from joker.cli.command import Command, as_option, reporting_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 

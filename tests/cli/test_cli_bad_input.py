@@ -15,7 +15,7 @@ from program import refused, well, write_table
 import joker
 from joker.data import convert, open_source, open_store
 from joker.errors import JokerError
-from joker.models.io import container as model_files
+from joker.models import files as model_files
 
 Maker = Callable[[Path], Path]
 

@@ -12,7 +12,7 @@ from program import refused, run, well, write_table
 
 import joker
 from joker.callbacks import Callback, Run
-from joker.cli import row_stores
+from joker.cli import data_files
 from joker.data import convert, open_source
 
 FAST = ("-m", "30", "--max-epochs", "2", "--quiet")
@@ -208,7 +208,7 @@ def test_bad_options_are_refused_before_the_table_is_read(
 ) -> None:
     before = files(tmp_path)
     if "some of the classes" not in said:  # the classes are known only after the table is read
-        monkeypatch.setattr(row_stores, "convert", None)
+        monkeypatch.setattr(data_files, "convert", None)
     assert said in refused(
         "fit", table, "--categories", "one-hot", *options, "--out", tmp_path / "m.joker", "-q", status=2
     )
@@ -228,7 +228,7 @@ def test_bad_options_are_refused_before_the_table_is_read(
 def test_bad_options_of_a_search_are_refused_before_the_table_is_read(
     tmp_path: Path, table: Path, options: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_stores, "convert", None)
+    monkeypatch.setattr(data_files, "convert", None)
     assert said in refused("tune", table, "-t", "place", "--columns", "a,b", *options, "-q", status=2)
 
 
@@ -297,7 +297,7 @@ def test_an_interrupted_fit_continues_bit_for_bit(
     assert f"is in {kept}; the same command with --resume continues" in done.err
     assert files(tmp_path) == {"train.csv", "whole.joker", kept.name}
     with monkeypatch.context() as patched:
-        patched.setattr(row_stores, "convert", None)  # the error comes before the table is read
+        patched.setattr(data_files, "convert", None)  # the error comes before the table is read
         said = refused("fit", table, *FIT, "--out", out, "-q", status=2)
     assert "--resume to continue from it, or --no-resume" in said
     said = refused("fit", table, *FIT, "--out", out, "-q", "--resume", "--seed", 1)
@@ -344,7 +344,7 @@ def test_an_interrupt_while_reading_leaves_no_files(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(row_stores, "convert", convert_and_stop)
+    monkeypatch.setattr(data_files, "convert", convert_and_stop)
     done = run("fit", table, *FIT, "--out", tmp_path / "m.joker")
     assert (done.status, done.err) == (130, "Interrupted.\n")
     assert files(tmp_path) == {"train.csv"}
@@ -358,7 +358,7 @@ def test_the_folder_of_the_temporary_store(tmp_path: Path, table: Path, monkeypa
         return convert(source, path, **options)
 
     (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr(row_stores, "convert", look)
+    monkeypatch.setattr(data_files, "convert", look)
     well("fit", table, *FIT, "--out", tmp_path / "m.joker", "-q")
     well("fit", table, *FIT, "--out", tmp_path / "m.joker", "-q", "--scratch", tmp_path / "scratch")
     assert [path.parent for path in seen] == [tmp_path, tmp_path / "scratch"]

@@ -17,11 +17,12 @@ from sklearn.metrics import (
 
 from joker import KernelClassifier, KernelQuantile, KernelRegressor, KernelRidge
 from joker.cli.metrics import metrics_of
+from joker.cli.model_files import KernelModel
 from joker.errors import InvalidData
 
 
 def metrics(model: Any, x: NDArray[Any], y: NDArray[Any], step: int = 7) -> dict[str, Any]:
-    found = metrics_of(model)
+    found = metrics_of(KernelModel(model))
     for start in range(0, len(x), step):
         found.add(x[start : start + step], y[start : start + step], start)
     assert found.rows == len(x)

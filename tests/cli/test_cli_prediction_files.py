@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from joker.cli.prediction_files import check_table_output, write_table
+from joker.cli.data_files import check_table_output, write_table
 from joker.errors import InvalidFile, InvalidParameter, MissingFile
 
 BATCHES = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from joker.cli import errors
+from joker.cli import command
 from joker.cli.app import COMMANDS, program
 from joker.estimators import resolve
 
@@ -35,7 +35,7 @@ def test_every_option_of_a_fit_is_listed_with_its_default() -> None:
 
 def test_the_limits_of_the_kernel_itself_are_those_of_the_code() -> None:
     text = " ".join(PAGE.split())
-    assert f"the kernel itself up to {resolve.EXACT_ROWS:,} rows" in text
+    assert f"the exact kernel up to {resolve.EXACT_ROWS:,} rows" in text
     assert f"with the Laplacian up to {resolve.FEW_ROWS:,} rows, or up to a million numbers" in text
     assert resolve.EXACT_NUMBERS == 10**6
     assert f"and {resolve.FEATURES:,} features with more" in text
@@ -48,4 +48,4 @@ def test_every_command_is_listed() -> None:
 
 def test_exit_statuses_are_those_of_the_program() -> None:
     listed = {int(status) for status, _ in rows_after("| status |")}
-    assert listed == {0, errors.FAILED, errors.USAGE, errors.INTERRUPTED, errors.TERMINATED}
+    assert listed == {0, command.FAILED, command.USAGE, command.INTERRUPTED, command.TERMINATED}

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from joker.data import Scaling
-from joker.data.array_rows import INPUT_DTYPES, RowSubset, row_bytes_of, rows_of
+from joker.data.arrays import INPUT_DTYPES, RowSubset, row_bytes_of, rows_of
 from joker.errors import InvalidData
 
 CPU = torch.device("cpu")

@@ -1,17 +1,13 @@
 """The partition of the rows into blocks, and the order of the blocks, as functions of a seed."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joker.data import ORDERS, Blocks
-from joker.errors import InvalidParameter, UnknownName
-
-every_order = pytest.mark.parametrize("order", ORDERS)
+from joker.data import Blocks
+from joker.errors import InvalidParameter
 
 
 def epoch(blocks, number):
@@ -64,35 +60,16 @@ def test_blocks_are_drawn_at_random():
     assert means.std() > 100  # and not dealt out in turn, where every mean is the same
 
 
-@given(n=st.integers(1, 60), size=st.integers(1, 20), number=st.integers(0, 10**6))
-def test_cyclic_blocks_are_always_the_same(n, size, number):
-    blocks = Blocks(n, size, 0, "cyclic")
-    assert [part.tolist() for part in epoch(blocks, number)] == [part.tolist() for part in epoch(blocks, 0)]
-
-
-def test_random_draws_with_replacement_from_one_partition():
-    blocks = Blocks(50, 1, 3, "random")
-    visits = [[int(part) for part in epoch(blocks, number)] for number in range(200)]
-    distinct = np.mean([len(set(visited)) for visited in visits])
-    assert distinct == pytest.approx(50 * (1 - (1 - 1 / 50) ** 50), abs=1)  # 31.8
-    counts = Counter(block for visited in visits for block in visited)
-    assert set(counts) == set(range(50))
-    assert 120 < min(counts.values()) < 200 < max(counts.values()) < 280  # 200, give or take 14
-    assert len(as_sets(part for number in range(9) for part in epoch(Blocks(60, 20, 3, "random"), number))) == 3
-
-
-@every_order
-def test_the_same_seed_gives_the_same_blocks(order):
-    one, again = Blocks(1000, 10, 5, order), Blocks(1000, 10, 5, order)
+def test_the_same_seed_gives_the_same_blocks():
+    one, again = Blocks(1000, 10, 5), Blocks(1000, 10, 5)
     torch.manual_seed(3)
     # In another order of asking: a step depends on its number alone.
     steps = list(range(350))
     assert [one.rows(s).tolist() for s in steps] == [again.rows(s).tolist() for s in reversed(steps)][::-1]
 
 
-@every_order
-def test_another_seed_gives_other_blocks(order):
-    assert not as_sets(epoch(Blocks(1000, 10, 5, order), 0)) & as_sets(epoch(Blocks(1000, 10, 6, order), 0))
+def test_another_seed_gives_other_blocks():
+    assert not as_sets(epoch(Blocks(1000, 10, 5), 0)) & as_sets(epoch(Blocks(1000, 10, 6), 0))
 
 
 def test_the_global_generator_is_not_used():
@@ -101,7 +78,7 @@ def test_the_global_generator_is_not_used():
     torch.manual_seed(0)
     blocks = Blocks(100, 10, 0)
     blocks.rows(3)
-    Blocks(100, 10, 0, "random", shuffled=True).rows(17)
+    Blocks(100, 10, 0, shuffled=True).rows(17)
     assert torch.equal(torch.rand(1), expected)
 
 
@@ -130,10 +107,3 @@ def test_a_size_must_be_a_positive_whole_number(size):
 
 def test_a_size_may_be_any_whole_number():
     assert Blocks(10, np.int64(3)).count == 4
-
-
-def test_a_misspelt_order_is_named():
-    with pytest.raises(
-        UnknownName, match=r"one of cyclic, random, shuffled; got 'shufled'\. Did you mean 'shuffled'\?"
-    ):
-        Blocks(10, 2, order="shufled")

@@ -10,7 +10,7 @@ from peak_memory import peak_bytes
 
 from joker.data import TensorRows, as_rows, as_source, check_finite, check_floating, check_rows, check_tensor, convert
 from joker.errors import InvalidData
-from joker.runtime.memory import CHUNK_ENTRIES
+from joker.runtime.devices import CHUNK_ENTRIES
 
 
 def rows(n=5, d=3, dtype=torch.float64):
@@ -127,7 +127,7 @@ def test_rows_wider_than_a_chunk_are_checked():
 
 def test_rows_are_checked_once(monkeypatch):
     found = []
-    for module in ("joker.data.as_rows", "joker.data.rows"):
+    for module in ("joker.data.sparse", "joker.data.rows"):
         monkeypatch.setattr(import_module(module), "check_finite", lambda x, *others: found.append(len(x)))
     checked = check_rows(rows(5))
     as_rows(checked)
@@ -139,7 +139,7 @@ def test_rows_are_checked_once(monkeypatch):
 
 def test_a_table_is_checked_once_when_it_is_converted(monkeypatch, tmp_path):
     found = []
-    for module in ("joker.data.sources.base", "joker.data.store.convert"):
+    for module in ("joker.data.readers.source", "joker.data.store.convert"):
         monkeypatch.setattr(import_module(module), "check_values", lambda x, *others: found.append(len(x)))
     convert(as_source(np.ones((9, 2)), np.arange(9) % 3), tmp_path / "a.rows")
     assert found == [9]

@@ -20,7 +20,7 @@ def x(rng: np.random.Generator) -> torch.Tensor:
 def test_statistics_in_chunks_are_those_of_all_rows(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the mean is a hundred million times the deviation, and with chunks of any length."""
     for entries in (3, 50, 10_000):
-        monkeypatch.setattr("joker.runtime.memory.CHUNK_ENTRIES", entries)
+        monkeypatch.setattr("joker.runtime.devices.CHUNK_ENTRIES", entries)
         found = scaling_of(TensorRows(x))
         assert_allclose(found.mean, x.mean(0), rtol=1e-14)
         assert_allclose(found.deviation, x.numpy().std(0) * [1, 1, 0], rtol=1e-7)

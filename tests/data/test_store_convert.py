@@ -17,7 +17,7 @@ from store_sources import Table, numbered
 
 import joker
 from joker.data import Schema, convert, open_store
-from joker.data.store import external_shuffle
+from joker.data.store.convert import Buckets
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
 
 
@@ -269,5 +269,5 @@ def test_files_of_a_killed_conversion_are_removed_by_the_next(path: Path) -> Non
 
 
 def test_no_temporary_file_is_written_if_the_memory_is_sufficient(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_shuffle.Buckets, "_write", lambda self: pytest.fail("a bucket was written"))
+    monkeypatch.setattr(Buckets, "_write", lambda self: pytest.fail("a bucket was written"))
     assert len(convert(Table(numbered(1000)), path)) == 1000

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from store_sources import Table, numbered
 
 from joker.data import Store, StoreRows, convert, open_store
-from joker.data.store.header import PREAMBLE
-from joker.data.store.positional_file import RowFile
+from joker.data.store.format import PREAMBLE, RowFile
 from joker.errors import InvalidFile, InvalidParameter, MissingFile
 
 
@@ -197,7 +196,7 @@ def test_reads_on_systems_that_lack_a_function(
 
 def test_large_reads_are_split(store: Store, whole: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     """As macOS refuses reads of 2 GiB."""
-    monkeypatch.setattr("joker.data.store.positional_file.MAX_CALL_BYTES", 1000)
+    monkeypatch.setattr("joker.data.store.format.MAX_CALL_BYTES", 1000)
     assert torch.equal(store.x[:], whole)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import joker
 from joker.errors import InvalidData
-from joker.estimators.frame_labels import labels_of_column
+from joker.estimators.inputs import labels_of_column
 
 pandas = pytest.importorskip("pandas")
 RNG = np.random.default_rng(0)

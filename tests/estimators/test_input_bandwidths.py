@@ -18,7 +18,7 @@ import joker
 from joker import kernels
 from joker.data import convert
 from joker.errors import InvalidFile, InvalidParameter
-from joker.models.io import container
+from joker.models import files as model_files
 
 Array = NDArray[np.float64]
 WIDTHS = np.array([0.5, 4.0, 1.5])
@@ -89,7 +89,7 @@ def test_sparse_rows_give_the_same(data: tuple[Array, Array], settings: dict[str
 def test_sparse_rows_stay_sparse_in_the_machine_and_in_its_file(data: tuple[Array, Array], tmp_path: Path) -> None:
     X = sp.csr_array(data[0] * (np.abs(data[0]) > 0.7))
     ridge(WIDTHS).fit(X, data[1]).save(tmp_path / "model")
-    assert container.read(tmp_path / "model")[0]["machines"]["sparse_inputs"] == 3
+    assert model_files.read(tmp_path / "model")[0]["machines"]["sparse_inputs"] == 3
 
 
 @pytest.mark.parametrize("settings", [{}, {"n_features": 40}, {"lam": [0.1, 1.0], "standardize": True}])
@@ -109,7 +109,7 @@ def test_only_a_file_that_needs_it_has_the_new_version(data: tuple[Array, Array]
     """A reader of version 1 would predict something else."""
     for bandwidth, version in ((1.0, 1), (WIDTHS, 2)):
         ridge(bandwidth, scale_target=False).fit(*data).save(tmp_path / "model")
-        assert container.read(tmp_path / "model")[0]["version"] == version
+        assert model_files.read(tmp_path / "model")[0]["version"] == version
 
 
 @pytest.mark.parametrize("values", [[0.5, 4.0], [0.5, 4.0, -1.0]])
@@ -117,10 +117,10 @@ def test_bandwidths_in_a_file_belong_to_the_inputs(
     data: tuple[Array, Array], values: list[float], tmp_path: Path
 ) -> None:
     ridge(WIDTHS).fit(*data).save(tmp_path / "model")
-    document, tensors = container.read(tmp_path / "model")
+    document, tensors = model_files.read(tmp_path / "model")
     document["fitted"]["bandwidth"]["array"]["values"] = values
     own = {name: value for name, value in document.items() if name not in ("format", "version", "sha256")}
-    container.write(tmp_path / "model", own, tensors, version=2)
+    model_files.write(tmp_path / "model", own, tensors, version=2)
     with pytest.raises(InvalidFile, match=r"bandwidth must be positive finite numbers of shape \(3,\)"):
         joker.load(tmp_path / "model")
 

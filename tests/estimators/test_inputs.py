@@ -17,6 +17,9 @@ from sklearn.preprocessing import StandardScaler
 import joker
 from joker.estimators import resolve
 from joker.kernels import Gaussian, Laplacian, Linear
+from joker.losses import Hinge
+from joker.solvers import ProblemSize
+from joker.solvers.methods.random_blocks import RandomBlocks
 
 Array = NDArray[np.float64]
 
@@ -161,9 +164,12 @@ def test_auto_is_exact_for_few_rows_and_features_for_many() -> None:
 
 
 def test_auto_is_one_block_for_few_rows() -> None:
-    assert resolve.block_size("auto", 2_048) == 2_048
-    assert resolve.block_size("auto", 2_049) == 512
-    assert resolve.block_size(100, 2_049) == 100
+    def block_rows(rows: int, given: int | None = None) -> int:
+        return RandomBlocks.block_rows(ProblemSize(loss=Hinge(), rows=rows, n_features=10, block_size=given))
+
+    assert block_rows(2_048) == 2_048
+    assert block_rows(2_049) == 512
+    assert block_rows(2_049, 100) == 100
 
 
 def test_the_class_documents_every_parameter_and_attribute(data: tuple[Array, Array]) -> None:

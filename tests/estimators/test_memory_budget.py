@@ -21,7 +21,7 @@ from random_shapes import random_case
 
 import joker
 from joker.errors import BudgetTooSmall
-from joker.planning import estimator_plan
+from joker.planning import plan as plan_module
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -289,8 +289,8 @@ def test_dense_batches_share_a_plan_and_sparse_rows_do_not(monkeypatch: pytest.M
     """Sparse rows of one shape may differ in their entries, and so in the memory that they take."""
     X, y = rows(600)
     model, plans = joker.KernelRidge(n_features=20, max_epochs=1, random_state=0).fit(X, y), []
-    plan = estimator_plan.plan_predict
-    monkeypatch.setattr(estimator_plan, "plan_predict", lambda *how: plans.append(plan(*how)) or plans[-1])
+    plan = plan_module.plan_predict
+    monkeypatch.setattr(plan_module, "plan_predict", lambda *how: plans.append(plan(*how)) or plans[-1])
     for start in range(0, 600, 200):
         model.predict(X[start : start + 200])
     assert len(plans) == 1

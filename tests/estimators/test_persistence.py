@@ -19,7 +19,7 @@ from torch import Tensor
 import joker
 from joker import features, kernels, losses
 from joker.errors import InexactFeatures, InvalidFile, InvalidParameter
-from joker.models.io import container
+from joker.models import files as model_files
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RNG = np.random.default_rng(0)
@@ -171,7 +171,7 @@ def names_of(path: Path) -> set[str]:
 
 
 def document_of(path: Path) -> dict[str, Any]:
-    return container.read(path)[0]
+    return model_files.read(path)[0]
 
 
 @pytest.mark.parametrize("name", ["pairs", "orthogonal", "structured", "laplacian features", "ridge features path"])
@@ -455,7 +455,7 @@ def test_contradictory_documents_are_refused(fitted, tmp_path: Path, case: str) 
     name, change = NONSENSE[case]
     path = tmp_path / "model"
     fitted(name).save(path)
-    document, tensors = container.read(path)
+    document, tensors = model_files.read(path)
     change(document, tensors)
     rewrite(path, document, tensors)
     with pytest.raises(InvalidFile, match=rf"{path} must hold a model .*\. Upgrade joker if"):
@@ -464,14 +464,14 @@ def test_contradictory_documents_are_refused(fitted, tmp_path: Path, case: str) 
 
 def rewrite(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     own = {name: value for name, value in document.items() if name not in ("format", "version", "sha256")}
-    container.write(path, own, tensors)
+    model_files.write(path, own, tensors)
 
 
 def test_unknown_entries_are_ignored(fitted, tmp_path: Path) -> None:
     """Within a version of the format, entries and tensors of a later joker do not change predictions."""
     path = tmp_path / "model"
     fitted("ridge").save(path)
-    document, tensors = container.read(path)
+    document, tensors = model_files.read(path)
     document["checkpoint"] = document["fitted"]["magic"] = document["machines"]["magic"] = {"a": 1}
     rewrite(path, document, {**tensors, "checkpoint": torch.full((3,), torch.nan)})
     assert_same(joker.load(path), fitted("ridge"))
@@ -481,12 +481,17 @@ def test_a_parameter_that_is_not_in_the_file_has_its_default(fitted, tmp_path: P
     """Files that are older than the parameter can be read."""
     path = tmp_path / "model"
     fitted("huber").save(path)
-    document, tensors = container.read(path)
+    document, tensors = model_files.read(path)
     del document["settings"]["momentum"], document["settings"]["delta"], document["fitted"]["history"]
     rewrite(path, document, tensors)
     again = joker.load(path)
     assert (again.momentum, again.delta) == (False, 1.0)
     assert_predicts_the_same(again, fitted("huber"))
+
+
+def test_every_estimator_has_a_file() -> None:
+    estimators = {name for name in joker.__all__ if hasattr(getattr(joker, name), "save")}
+    assert estimators == set(model_files.PACKAGES)
 
 
 # Devices.
@@ -495,7 +500,7 @@ def test_a_parameter_that_is_not_in_the_file_has_its_default(fitted, tmp_path: P
 def test_a_device_that_this_machine_does_not_have(fitted, tmp_path: Path) -> None:
     path = tmp_path / "model"
     fitted("ridge").save(path)
-    document, tensors = container.read(path)
+    document, tensors = model_files.read(path)
     document["device"], document["settings"]["device"] = "cuda:7", "cuda:7"
     rewrite(path, document, tensors)
     again = joker.load(path)
@@ -555,5 +560,5 @@ def test_there_are_files_of_earlier_versions() -> None:
     kept = {"ridge", "logistic_path", "svc_stored", "sparse_huber"}
     newer = {"version2_widths.joker", "version3_scaled.joker", "version3_probabilities.joker"}
     assert {*(f"version1_{name}.joker" for name in kept), *newer} <= set(INPUT_DTYPES)
-    versions = {container.read(FIXTURES / name)[0]["version"] for name in INPUT_DTYPES}
-    assert versions == set(range(1, container.VERSION + 1))  # a new version of the format needs a file
+    versions = {model_files.read(FIXTURES / name)[0]["version"] for name in INPUT_DTYPES}
+    assert versions == set(range(1, model_files.VERSION + 1))  # a new version of the format needs a file

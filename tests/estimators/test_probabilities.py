@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 
 import joker
 from joker.estimators import probabilities
-from joker.models.io import container
+from joker.models import files as model_files
 
 Array = NDArray[Any]
 X, Y = load_digits(return_X_y=True)
@@ -86,14 +86,14 @@ def test_a_file_keeps_the_slope(tmp_path: Path) -> None:
     model = joker.KernelLogistic().fit(X[TRAIN], Y[TRAIN])
     model.save(tmp_path / "m.joker")
     assert_array_equal(joker.load(tmp_path / "m.joker").predict_proba(X[TEST]), model.predict_proba(X[TEST]))
-    assert container.read(tmp_path / "m.joker")[0]["version"] == 3
+    assert model_files.read(tmp_path / "m.joker")[0]["version"] == 3
 
 
 def test_the_slope_has_the_smallest_loss() -> None:
     rng = np.random.default_rng(0)
     f = rng.normal(size=(500, 3))
     codes = np.array([rng.choice(3, p=probabilities.softmax(2.5 * one[None], 1.0)[0]) for one in f])
-    slope = probabilities._best_slope(f, codes, np.ones(500))
+    slope = probabilities.fit_calibration(f, codes, np.ones(500), offsets=False).slope
     assert slope == pytest.approx(2.5, rel=0.2)
     losses = [log_loss(codes, probabilities.softmax(f, factor * slope)) for factor in (0.98, 1.0, 1.02)]
     assert min(losses) == losses[1]

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import joker
 from joker.errors import InvalidFile, InvalidParameter
-from joker.models.io import container
+from joker.models import files as model_files
 
 Array = NDArray[np.float64]
 RNG = np.random.default_rng(0)
@@ -164,18 +164,18 @@ def test_a_saved_model_keeps_its_scale(name: str, tmp_path: Path) -> None:
     again = joker.load(tmp_path / "model.joker")
     assert_array_equal(again.predict(XV), model.predict(XV))
     assert_array_equal(again.target_scale_, model.target_scale_)
-    assert container.read(tmp_path / "model.joker")[0]["version"] == 3
+    assert model_files.read(tmp_path / "model.joker")[0]["version"] == 3
 
 
 def test_a_wrong_scale_in_a_file_is_refused(tmp_path: Path) -> None:
     joker.KernelHuber(**COMMON).fit(X, Y).save(tmp_path / "model.joker")
-    document, tensors = container.read(tmp_path / "model.joker")
+    document, tensors = model_files.read(tmp_path / "model.joker")
     text = json.dumps(document["fitted"]["target_scale"])
     document["fitted"]["target_scale"] = json.loads(text.replace(str(Y.std())[:4], "-" + str(Y.std())[:4]))
     assert json.dumps(document["fitted"]["target_scale"]) != text
     for key in ("format", "sha256"):
         del document[key]
-    container.write(tmp_path / "bad.joker", document, tensors, version=document.pop("version"))
+    model_files.write(tmp_path / "bad.joker", document, tensors, version=document.pop("version"))
     with pytest.raises(InvalidFile, match="target_scale must be positive finite numbers"):
         joker.load(tmp_path / "bad.joker")
 

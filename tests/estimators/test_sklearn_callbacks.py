@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import joker
 from joker.callbacks import Callback
-from joker.estimators import sklearn_callbacks
+from joker.estimators import estimator
 
 X = np.random.default_rng(0).normal(size=(200, 2))
 Y = np.sin(X[:, 0])
@@ -26,12 +26,13 @@ SETTINGS = {"block_size": 50, "max_epochs": 3, "tol": 0.0, "random_state": 0}
 def test_a_fit_without_callbacks_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module as it is imported with a scikit-learn before 1.9."""
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    spec = importlib.util.spec_from_file_location("old_relay", sklearn_callbacks.__file__)
+    spec = importlib.util.spec_from_file_location("old_relay", estimator.__file__)
     old = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "old_relay", old)  # where its dataclasses look up their annotations
     spec.loader.exec_module(old)
     assert not hasattr(old.CallbackSupportMixin, "set_callbacks")
     assert old.with_callbacks(print) is print
-    monkeypatch.setattr("joker.estimators.base.SklearnCallbackRelay", old.SklearnCallbackRelay)
+    monkeypatch.setattr("joker.estimators.estimator.SklearnCallbackRelay", old.SklearnCallbackRelay)
     model = joker.KernelRidge(**SETTINGS).fit(X, Y)
     assert model.n_iter_ == 3
 
@@ -84,7 +85,7 @@ def test_the_tasks_of_a_fit() -> None:
 
 def test_a_check_within_an_epoch_ends_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gap may be evaluated within an epoch, and the fit may then go on: an epoch is still one task."""
-    monkeypatch.setattr("joker.solvers.descent.Descent._reached", lambda descent: True)
+    monkeypatch.setattr("joker.solvers.loop.Descent._reached", lambda descent: True)
     diary = Diary()
     svc = joker.KernelSVC(**{**SETTINGS, "max_epochs": 2, "tol": 0, "block_size": 8}, method="greedy_blocks", lam=1e-3)
     model = svc.set_callbacks(diary).fit(X, LABELS)

@@ -11,7 +11,7 @@ import joker
 # the few rows is so near to 0 that its seventh digit is rounding.
 EXACT = 1e-15
 ESTIMATORS = [
-    joker.KernelRegressor(),  # the squared loss with the kernel itself
+    joker.KernelRegressor(),  # the squared loss with the exact kernel
     joker.KernelRidge(n_features=100, random_state=0),
     joker.KernelHuber(),
     joker.KernelSVR(),

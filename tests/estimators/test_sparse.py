@@ -16,7 +16,9 @@ from peak_memory import peak_bytes
 import joker
 from joker.errors import BudgetTooSmall, InvalidData
 from joker.estimators import resolve
-from joker.solvers import Settings
+from joker.losses import Hinge
+from joker.solvers import ProblemSize, Settings
+from joker.solvers.methods.random_blocks import RandomBlocks
 
 Array = NDArray[np.float64]
 
@@ -144,11 +146,16 @@ def test_numpy_never_makes_it_dense_either() -> None:
 
 
 def test_a_block_that_is_made_dense_takes_half_the_memory_at_most() -> None:
-    assert resolve.block_size("auto", 1_000, 8 * 1_000, "16MB") == 1_000
-    assert resolve.block_size("auto", 1_000, 8 * 10_000, "16MB") == 100
-    assert resolve.block_size("auto", 10**6, 8 * 10_000, "16MB") == 100
-    assert resolve.block_size("auto", 10**6, 8 * 10**9, "16MB") == 1
-    assert resolve.block_size(300, 10**6, 8 * 10_000, "16MB") == 300
+    def block_rows(rows: int, row_bytes: int, given: int | None = None) -> int:
+        most = resolve.block_room(16 * 10**6, row_bytes)
+        size = ProblemSize(loss=Hinge(), rows=rows, n_features=10, block_size=given, most_block_rows=most)
+        return RandomBlocks.block_rows(size)
+
+    assert block_rows(1_000, 8 * 1_000) == 1_000
+    assert block_rows(1_000, 8 * 10_000) == 100
+    assert block_rows(10**6, 8 * 10_000) == 100
+    assert block_rows(10**6, 8 * 10**9) == 1
+    assert block_rows(10**6, 8 * 10_000, given=300) == 300
 
 
 @pytest.mark.parametrize("n_features", [None, 30])

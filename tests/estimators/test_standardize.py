@@ -201,7 +201,7 @@ def test_auto_is_off_where_each_input_has_a_bandwidth(data: tuple[Array, Array])
 
 def test_auto_decides_on_a_sample(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sample is spread over all rows; a store is in random order."""
-    monkeypatch.setattr("joker.data.one_scale.SAMPLE_ROWS", 50)
+    monkeypatch.setattr("joker.data.arrays.SAMPLE_ROWS", 50)
     X = rng.normal(size=(1000, 2))
     X[500:] *= [1, 100]
     assert hasattr(joker.KernelRidge(n_features=20).fit(X, X[:, 0]), "mean_")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from peak_memory import peak_bytes
 
 import joker
-from joker.data.array_rows import INPUT_DTYPES
+from joker.data.arrays import INPUT_DTYPES
 
 SMALL = [kind for kind in INPUT_DTYPES if kind not in (np.float64, np.float32)]
 

@@ -15,7 +15,7 @@ from store_sources import Table
 
 import joker
 from joker.data import Schema, Store, StoreRows, convert
-from joker.data.blocks import Blocks
+from joker.data.rows import Blocks
 from joker.errors import InvalidData
 
 N = 3000
@@ -83,8 +83,8 @@ def test_classes_and_probabilities_are_those_of_the_table(stores: dict[str, Stor
 def test_nothing_of_the_size_of_the_table_is_made(stores: dict[str, Store], monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a permutation of the rows nor a tile of all of them."""
     monkeypatch.setattr(Blocks, "permutation", property(lambda self: pytest.fail("a permutation was made")))
-    monkeypatch.setattr("joker.runtime.memory.CHUNK_ENTRIES", 1000)
-    monkeypatch.setattr("joker.runtime.memory.CPU_TILE", 50_000)
+    monkeypatch.setattr("joker.runtime.devices.CHUNK_ENTRIES", 1000)
+    monkeypatch.setattr("joker.runtime.devices.CPU_TILE", 50_000)
     longest = 0
     tile = StoreRows.tile
 

@@ -248,9 +248,9 @@ def test_targets_that_float32_cannot_represent_are_refused(tmp_path: Path) -> No
 
 
 def test_a_file_that_would_be_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from joker.export import machines
+    from joker.export import estimators
 
-    monkeypatch.setattr(machines, "MAX_BYTES", 500)
+    monkeypatch.setattr(estimators, "MAX_BYTES", 500)
     with pytest.raises(InvalidParameter, match="must be smaller than 2 GiB; the training rows of this model take"):
         joker.export.to_onnx(fitted("squared", "gaussian", None), tmp_path / "model.onnx")
     with pytest.raises(InvalidParameter, match="the random features of this model take"):

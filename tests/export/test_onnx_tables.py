@@ -12,14 +12,13 @@ from scipy import sparse, special
 import joker
 from joker.errors import InvalidParameter
 from joker.tables.encoders import SCALINGS, fit_number
-from joker.tables.frames import NUMBER, RawColumn
+from joker.tables.table import NUMBER, RawColumn
 
 pytest.importorskip("onnx", reason="needs onnx")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 
-from joker.export.graph import Graph
-from joker.export.normal_scores import normal_scores
-from joker.export.tables import _number_inputs
+from joker.export.operations import Graph
+from joker.export.tables import _number_inputs, normal_scores
 
 TOLERANCE = 1e-5
 FAST = {"max_time": 0.5, "random_state": 0}  # settings of a quick fit

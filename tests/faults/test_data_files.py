@@ -12,7 +12,7 @@ import pytest
 from faults.campaign import REFUSED, SECONDS, VERIFIED, count
 
 from joker.data import convert, open_source, open_store
-from joker.data.sources.raw_table import is_raw_table, read_raw_table
+from joker.data.readers.open import is_raw_table, read_raw_table
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, JokerError
 
 RNG = np.random.default_rng(0)

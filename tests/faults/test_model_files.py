@@ -19,7 +19,7 @@ from torch import Tensor
 
 import joker
 from joker.errors import JokerError
-from joker.models.io import container
+from joker.models import files as model_files
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) * [1.0, 10.0, 100.0]
@@ -42,8 +42,8 @@ def write(path: Path, document: dict[str, Any], tensors: dict[str, Tensor], monk
     dumps = json.dumps
     body = {name: value for name, value in document.items() if name not in ("format", "version", "sha256")}
     with monkeypatch.context() as patch:
-        patch.setattr(container.json, "dumps", lambda value, **_: dumps(value))
-        container.write(path, body, tensors, version=document["version"])
+        patch.setattr(model_files.json, "dumps", lambda value, **_: dumps(value))
+        model_files.write(path, body, tensors, version=document["version"])
 
 
 def outcome(path: Path, rows: Any) -> Any:
@@ -93,7 +93,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
     folder = tmp_path_factory.mktemp("models")
     for name, model in MODELS.items():
         model.save(folder / name, store_features=name == "stored")
-    return {name: container.read(folder / name) for name in MODELS}
+    return {name: model_files.read(folder / name) for name in MODELS}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -202,7 +202,7 @@ def test_a_polynomial_of_huge_degree_is_refused(files: Any, tmp_path: Path, monk
         RNG.normal(size=(90, 300)), np.tile(["a", "b", "c"], 30)
     )
     model.save(tmp_path / "m.joker")
-    document, tensors = container.read(tmp_path / "m.joker")
+    document, tensors = model_files.read(tmp_path / "m.joker")
     kernel = document["machines"]["draw"]["kernel"]["kernel"]
     assert kernel[0] == "polynomial"
     kernel[1]["degree"] = 10**6

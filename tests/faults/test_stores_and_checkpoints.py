@@ -15,7 +15,7 @@ from faults.campaign import REFUSED, VERIFIED, count
 import joker
 from joker.callbacks import Checkpoint
 from joker.data import convert, open_store
-from joker.data.store.header import PREAMBLE
+from joker.data.store.format import PREAMBLE
 from joker.errors import InvalidFile, JokerError
 
 RNG = np.random.default_rng(0)

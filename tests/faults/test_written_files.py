@@ -17,8 +17,8 @@ from program import refused, run, well, write_table
 import joker
 from joker.callbacks import Checkpoint
 from joker.errors import InvalidFile, InvalidParameter, NotSynced
-from joker.runtime import atomic_file
-from joker.runtime.atomic_file import exclusive, replace_file
+from joker.runtime import files
+from joker.runtime.files import exclusive, replace_file
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 MODEL = joker.KernelRidge(random_state=0).fit(X, X[:, 0])
@@ -26,7 +26,7 @@ INPUTS = ("--columns", "a,b")
 posix = pytest.mark.skipif(os.name != "posix", reason="needs locks and signals of POSIX")
 KILLED = """
 import os, signal, sys
-from joker.runtime.atomic_file import replace_file
+from joker.runtime.files import replace_file
 with replace_file(sys.argv[1], "x") as temporary:
     temporary.write_bytes(b"half")
     print("ready", flush=True)
@@ -115,14 +115,14 @@ def test_a_second_fit_to_the_same_model_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_synced_is_said_and_the_file_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    whole = atomic_file._sync
+    whole = files._sync
 
     def sync(path: Path, access: int) -> None:
         if path.is_dir():
             raise OSError(number, os.strerror(number))
         whole(path, access)
 
-    monkeypatch.setattr(atomic_file, "_sync", sync)
+    monkeypatch.setattr(files, "_sync", sync)
     with pytest.warns(NotSynced, match=r"m\.joker is complete and in its place"):
         MODEL.save(tmp_path / "m.joker")
     assert np.array_equal(joker.load(tmp_path / "m.joker").predict(X), MODEL.predict(X))

@@ -7,10 +7,8 @@ import torch
 
 from joker import features, kernels
 from joker.errors import InvalidParameter, UnknownName
-from joker.features.fourier import Fourier, FourierPairs
-from joker.features.identity import Identity
-from joker.features.structured import Structured
-from joker.features.tensor_sketch import TensorSketch
+from joker.features.dot_product import Identity, TensorSketch
+from joker.features.fourier import Fourier, FourierPairs, Structured
 from joker.runtime import generator
 
 

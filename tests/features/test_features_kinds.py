@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from joker import features, kernels
-from joker.features.structured import SHORTEST_TRANSFORM
+from joker.features.fourier import SHORTEST_TRANSFORM
 
 RADIAL = [kernels.get(name, bandwidth=0.8) for name in ("gaussian", "matern12", "matern32", "matern52", "cauchy")]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peak_memory import ROUNDING, peak_bytes
 
 from joker import features, kernels
-from joker.features.with_constant import WithConstant
+from joker.features.feature_map import FeaturesWithConstant
 
 SIGMA = 0.8
 D = 3
@@ -133,7 +133,7 @@ def test_the_memory_of_filling_is_counted(kernel, kind):
 @pytest.mark.parametrize("b", [1, 16, 37])
 def test_the_mixed_form_is_padded_with_zeros(kernel, kind, constant, b):
     psi = draw(kernel, kind, 40, dtype=torch.float32)
-    psi = WithConstant(psi, 4) if constant else psi
+    psi = FeaturesWithConstant(psi, 4) if constant else psi
     x = rows(b, dtype=torch.float32)
     high, low = psi.mixed(x)
     assert low.dtype == torch.bfloat16
@@ -150,7 +150,7 @@ def test_the_mixed_form_is_padded_with_zeros(kernel, kind, constant, b):
 @pytest.mark.parametrize("constant", [False, True])
 def test_it_is_applied_to_weights(kernel, kind, constant):
     psi = draw(kernel, kind, 300, 70)
-    psi = WithConstant(psi, 8) if constant else psi
+    psi = FeaturesWithConstant(psi, 8) if constant else psi
     x, theta = rows(40, 70), rows(psi.n_features, 3, seed=4)
     torch.testing.assert_close(psi.apply(x, theta), psi(x) @ theta, rtol=1e-10, atol=1e-10)
     result = 8 * 40 * 3

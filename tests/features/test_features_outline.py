@@ -6,7 +6,7 @@ from peak_memory import peak_bytes
 
 from joker import features, kernels
 from joker.features import FeatureMap
-from joker.features.with_constant import WithConstant
+from joker.features.feature_map import FeaturesWithConstant
 
 CASES = [("gaussian", kind) for kind in kernels.get("gaussian").feature_kinds]
 CASES += [("matern32", "fourier"), ("laplacian", "fourier"), ("polynomial", "tensor_sketch")]
@@ -26,7 +26,7 @@ def test_an_outline_has_the_sizes_of_the_map(name: str, kind: str, dtype: torch.
     drawn = features.draw(kernel, kind, d, m, 0, dtype=dtype)
     found, _ = features.outline(kernel, kind, d, m, dtype=dtype)
     assert sizes(found) == sizes(drawn)
-    assert sizes(WithConstant(found, dtype.itemsize)) == sizes(WithConstant(drawn, dtype.itemsize))
+    assert sizes(FeaturesWithConstant(found, dtype.itemsize)) == sizes(FeaturesWithConstant(drawn, dtype.itemsize))
     assert drawn.nbytes == sum(tensor.numel() * tensor.element_size() for tensor in drawn.tensors.values())
 
 

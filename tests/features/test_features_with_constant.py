@@ -5,12 +5,12 @@ import torch
 from peak_memory import ROUNDING, peak_bytes
 
 from joker import features, kernels
-from joker.features.with_constant import WithConstant
+from joker.features.feature_map import FeaturesWithConstant
 
 
-def maps(dtype: torch.dtype = torch.float64) -> list[tuple[features.FeatureMap, WithConstant]]:
+def maps(dtype: torch.dtype = torch.float64) -> list[tuple[features.FeatureMap, FeaturesWithConstant]]:
     drawn = [features.draw(kernels.get(name), None, 3, 3, 0, dtype=dtype) for name in ("linear", "gaussian")]
-    return [(inner, WithConstant(inner, dtype.itemsize)) for inner in drawn]
+    return [(inner, FeaturesWithConstant(inner, dtype.itemsize)) for inner in drawn]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise
 from joker import kernels
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, Stationary, squared_distance
-from joker.kernels.with_constant import WithConstant
+from joker.kernels.kernel import KernelWithConstant
 
 SIGMA = 1.7
 
@@ -54,7 +54,7 @@ FORMULAS = [
     (kernels.Linear(), _dot),
     (kernels.Polynomial(SIGMA), lambda x, z: (_dot(x, z) / SIGMA**2 + 1) ** 3),
     (kernels.Polynomial(SIGMA, degree=2), lambda x, z: (_dot(x, z) / SIGMA**2 + 1) ** 2),
-    (WithConstant(kernels.Matern12(SIGMA)), lambda x, z: math.exp(-_l2(x, z) / SIGMA) + 1),
+    (KernelWithConstant(kernels.Matern12(SIGMA)), lambda x, z: math.exp(-_l2(x, z) / SIGMA) + 1),
 ]
 SKLEARN = [
     (kernels.Gaussian(SIGMA), lambda x, z: pairwise.rbf_kernel(x, z, gamma=1 / (2 * SIGMA**2))),

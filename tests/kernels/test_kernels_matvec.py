@@ -11,9 +11,9 @@ from peak_memory import ROUNDING, peak_bytes
 
 from joker import kernels
 from joker.errors import BudgetTooSmall
-from joker.kernels.matvec import SHORTEST, matvec, tile_shape
+from joker.kernels.kernel import SHORTEST, matvec, tile_shape
 
-matvec_module = importlib.import_module("joker.kernels.matvec")  # the function has the same name
+matvec_module = importlib.import_module("joker.kernels.kernel")  # the function has the same name
 every_kernel = pytest.mark.parametrize(
     "kernel", [kernels.get(name, bandwidth=1.7) for name in kernels.KERNELS], ids=repr
 )

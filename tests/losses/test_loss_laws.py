@@ -28,7 +28,7 @@ from joker.losses import (
     SquaredHinge,
     Tube,
 )
-from joker.losses.base import conjugate
+from joker.losses.loss import conjugate
 
 T = 3  # columns of every grid, so that a tensor parameter has one value for each column
 LEVELS = torch.tensor([0.1, 0.5, 0.93], dtype=torch.float64)
@@ -137,7 +137,7 @@ def test_alpha_rises_where_a_little_more_of_it_lowers_the_objective(loss):
     slope = f + (loss.psi(y, a + step) - loss.psi(y, a)) / step
     clear = (a + step < loss.box(y)[1]) & (slope.abs() > 1e-3)
     assert bool(clear.any())
-    assert bool((loss.rises(y, a, f) == (slope < 0))[clear].all())
+    assert bool((loss.can_increase(y, a, f) == (slope < 0))[clear].all())
 
 
 # The Fenchel–Young inequality, from which the duality gap follows.

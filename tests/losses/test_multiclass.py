@@ -11,7 +11,7 @@ from scipy import special
 
 from joker import losses
 from joker.errors import InvalidParameter, UnknownName
-from joker.losses import CrammerSinger, Hinge, Logistic, RowLoss, ScaledRows, Softmax, scaled
+from joker.losses import CrammerSinger, Hinge, Logistic, RowLoss, ScaledRowLoss, Softmax, scaled
 
 CLASSES = (2, 3, 10, 100)
 KINDS = tuple(losses.ROW_NAMES.values())
@@ -32,16 +32,16 @@ def rows(k: int, n: int = 60, groups: int = 2) -> tuple[torch.Tensor, torch.Tens
     return torch.from_numpy(y), torch.from_numpy(f), torch.from_numpy(p.reshape(n, -1))
 
 
-def total(loss: RowLoss | ScaledRows, v: torch.Tensor) -> torch.Tensor:  # (n, groups)
+def total(loss: RowLoss | ScaledRowLoss, v: torch.Tensor) -> torch.Tensor:  # (n, groups)
     return loss.grouped(v).sum(-1)
 
 
-def scaled_by(loss: RowLoss, n: int, groups: int = 2) -> ScaledRows:
+def scaled_by(loss: RowLoss, n: int, groups: int = 2) -> ScaledRowLoss:
     """The loss with a weight for each row, of which one is 0, and a penalty for each group."""
     weights = torch.linspace(0, 2.3, n, dtype=torch.float64)[:, None]
     lam = torch.tensor([0.3, 7.0], dtype=torch.float64)[:groups].repeat_interleave(loss.classes)
     found = scaled(loss, weights / lam)
-    assert isinstance(found, ScaledRows)
+    assert isinstance(found, ScaledRowLoss)
     return found
 
 
@@ -84,7 +84,7 @@ def test_psi_is_the_conjugate_at_minus_alpha(kind: type[RowLoss], k: int) -> Non
 def test_no_row_has_a_negative_gap(kind: type[RowLoss], k: int, weighted: bool) -> None:
     y, f, p = rows(k)
     loss = scaled_by(kind(k), len(y)) if weighted else kind(k)
-    a = kind(k).from_shares(y, p) * (loss.c if isinstance(loss, ScaledRows) else 1.0)
+    a = kind(k).from_shares(y, p) * (loss.c if isinstance(loss, ScaledRowLoss) else 1.0)
     gap = total(loss, loss.value(y, f) + loss.psi(y, a) + a * f)
     assert float(gap.min()) >= -1e-9
     assert float(gap.max()) > 0.1
@@ -140,7 +140,7 @@ def test_derivatives_of_psi(k: int) -> None:
     loss = scaled_by(Softmax(k), len(y))
     shares = torch.where(p < 1e-3, 1e-3, p)
     a = (loss.c * loss.loss.from_shares(y, shares / loss.grouped(shares).sum(-1).repeat_interleave(k, 1)))[1:]
-    y, loss = y[1:], ScaledRows(loss.loss, loss.c[1:])
+    y, loss = y[1:], ScaledRowLoss(loss.loss, loss.c[1:])
     h = 1e-5 * loss.c
     slope = (loss.psi(y, a + h) - loss.psi(y, a - h)) / (2 * h)
     close(loss.psi_slope(y, a), slope, rtol=1e-4, atol=1e-5)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from peak_memory import ROUNDING, peak_bytes
 
 from joker.errors import InvalidParameter
-from joker.ops.hadamard import hadamard
+from joker.ops.fourier import hadamard
 
 
 def sylvester(k):

@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from joker import losses
-from joker.ops import row_solve
-from joker.solvers.block.row_admm import RowAdmm
-from joker.solvers.block.row_newton import FusedRowNewton, RowNewton
-from joker.solvers.block.row_problem import RowProblem
+from joker.ops import block_solve
+from joker.solvers.block.rows import FusedRowNewton, RowAdmm, RowNewton, RowProblem
 
 SHAPES = [(1, 2, 70), (2, 3, 513), (1, 10, 512), (3, 100, 40), (1, 1_000, 30)]
 TYPES = {torch.float32: 1e-3, torch.float64: 1e-6}  # numbers that a kernel takes are float32
@@ -25,7 +23,7 @@ def problem(name: str, groups: int, k: int, b: int, place: str, dtype: torch.dty
     c = 5 * torch.rand(b, 1, generator=draw)
     c[3] = 0
     loss = losses.scaled(losses.get(name, classes=k), c.to(place, dtype))
-    assert isinstance(loss, losses.ScaledRows)
+    assert isinstance(loss, losses.ScaledRowLoss)
     return RowProblem.of(*(v.to(place, dtype) for v in (K, f, a, y)), loss)
 
 
@@ -63,7 +61,7 @@ def test_crammer_singer(shape: tuple[int, int, int], dtype: torch.dtype) -> None
 
 
 def test_a_cpu_has_no_such_kernels() -> None:
-    assert not row_solve.available(torch.device("cpu"), 3)
+    assert not block_solve.rows_available(torch.device("cpu"), 3)
 
 
 def test_the_kernel_of_scalar_losses_does_not_take_coupled_ones() -> None:

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from joker import features, kernels
-from joker.features.with_constant import WithConstant
-from joker.kernels.matvec import matvec
-from joker.kernels.with_constant import WithConstant as KernelWithConstant
-from joker.ops import fourier, gram, structured
+from joker.features.feature_map import FeaturesWithConstant
+from joker.kernels.kernel import KernelWithConstant, matvec
+from joker.ops import fourier, gram
 
 KINDS = ["fourier", "fourier_pairs", "structured"]
 FUSED = ["gaussian", "cauchy", "matern12", "matern32", "matern52", "laplacian"]
@@ -17,10 +16,10 @@ FUSED = ["gaussian", "cauchy", "matern12", "matern32", "matern52", "laplacian"]
 def fused(device, monkeypatch):
     """Use the fused kernels on the CPU too, as on a GPU."""
     if device == "cpu":
-        for module in (fourier, gram, structured):
+        for module in (fourier, gram, fourier):
             monkeypatch.setattr(module, "fuses", lambda *tensors: all(t.dtype == torch.float32 for t in tensors))
-        plain = structured.launch_structured
-        monkeypatch.setattr(structured, "launch_structured", lambda *args: plain(*args, parts="float32"))
+        plain = fourier.launch_structured
+        monkeypatch.setattr(fourier, "launch_structured", lambda *args: plain(*args, parts="float32"))
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def spied(monkeypatch):
     for module, name in (
         (fourier, "launch_cosines"),
         (fourier, "launch_cosine_sum"),
-        (structured, "launch_structured"),
+        (fourier, "launch_structured"),
         (gram, "launch_gram"),
         (gram, "launch_radial_product"),
         (gram, "launch_difference_product"),
@@ -45,8 +44,8 @@ def spied(monkeypatch):
 def test_a_map_of_a_machine_with_an_intercept(kind, device, draw, spied, fused):
     """Its features, their bfloat16 and its predictions, all of a slice, agree with float64 on the CPU."""
     whole = features.draw(kernels.Gaussian(2.0), kind, 3, 40, 0, dtype=torch.float64)
-    wide = WithConstant(whole, 8).slice(5, 41)
-    psi = WithConstant(whole.to(torch.float32, device), 4).slice(5, 41)
+    wide = FeaturesWithConstant(whole, 8).slice(5, 41)
+    psi = FeaturesWithConstant(whole.to(torch.float32, device), 4).slice(5, 41)
     x, theta = draw(5, 3), draw(36, 1)
     want = wide(x.double().cpu())
     high, low = psi.mixed(x)

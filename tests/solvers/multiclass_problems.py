@@ -57,3 +57,14 @@ def optimum(name: str, data: Classes, lam: float) -> float:
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(root @ alpha) + psi), [cp.sum(p, axis=1) == 1])
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
     return float(problem.value)
+
+
+def check_feasible(alpha: Tensor, data: Classes, lams: list[float], rounding: float) -> None:
+    """Check that α is in the set of a loss that couples the classes of a row."""
+    k, y = data.k, data.signs(alpha.dtype, len(lams))
+    c = (data.base.c[:, None] / torch.tensor(lams).repeat_interleave(k)).to(alpha)
+    assert bool((alpha[y < 0] <= 0).all())
+    assert bool((alpha <= (1 + rounding) * c)[y > 0].all())
+    sums = alpha.unflatten(1, (-1, k)).sum(2)
+    assert float((sums / c[:, ::k].clamp(min=1e-12)).abs().max()) <= rounding
+    assert bool((alpha[data.base.c == 0] == 0).all())

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from joker import features, kernels, losses
 from joker.data import Rows, TensorRows, make_targets
-from joker.kernels.matvec import matvec
+from joker.kernels.kernel import matvec
 from joker.losses import Loss
 from joker.solvers import Descent, ExactState, FeatureState, Problem, Settings, State
 

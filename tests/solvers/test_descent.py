@@ -17,6 +17,7 @@ import joker
 from joker.errors import InvalidParameter, StateMismatch, UnknownName
 from joker.losses import Scaled, Squared
 from joker.solvers import BlockSolver, Descent, Reason, Report, Settings, certify
+from joker.solvers.methods.random_blocks import RandomBlocks
 
 HINGE = ("squared_hinge", {})
 modes = pytest.mark.parametrize("mode", ["exact", "features"])
@@ -33,6 +34,12 @@ def make(mode: str = "features", name: str = "squared_hinge", lams: list[float] 
     return small(name, parameters, mode, weighted=True).descent(lams or [1.0], block_size=64, **settings)
 
 
+class Chosen(RandomBlocks):
+    """A method that is given as a class."""
+
+    name = "chosen"
+
+
 def same(a: Report, b: Report) -> None:
     assert torch.equal(a.alpha, b.alpha)
     assert torch.equal(a.image, b.image)
@@ -45,18 +52,17 @@ def same(a: Report, b: Report) -> None:
 
 @modes
 @methods
-@pytest.mark.parametrize("order", ["shuffled", "random", "cyclic"])
-def test_continued_after_any_block_it_ends_the_same(mode: str, method: dict[str, bool], order: str) -> None:
-    whole = make(mode, order=order, max_epochs=2, tol=0.0, **method).run()
+def test_continued_after_any_block_it_ends_the_same(mode: str, method: dict[str, bool]) -> None:
+    whole = make(mode, max_epochs=2, tol=0.0, **method).run()
     for stop in (1, 5, 7, 9):  # in either epoch, and where one ends
-        first = make(mode, order=order, max_epochs=2, tol=0.0, **method)
+        first = make(mode, max_epochs=2, tol=0.0, **method)
         first.settings = replace(first.settings, max_epochs=stop / first.method.steps_per_epoch)
         first.run()
         first.records = [r for r in first.records if r.epoch == int(r.epoch)]  # evaluations of the whole run
         file = io.BytesIO()
         torch.save(first.state_dict(), file)
         file.seek(0)
-        second = make(mode, order=order, max_epochs=2, tol=0.0, **method)
+        second = make(mode, max_epochs=2, tol=0.0, **method)
         second.load_state_dict(torch.load(file, weights_only=True))
         same(second.run(), whole)
 
@@ -88,8 +94,8 @@ def test_the_method_follows_from_the_problem() -> None:
     assert make("exact").settings.method == "greedy_blocks"
     assert make("exact", "squared").settings.method == "conjugate_gradients"
     assert make("exact", "huber").settings.method == "greedy_blocks"
-    for settings in ({"momentum": True}, {"radius": 1.0}, {"order": "cyclic"}):
-        assert make("exact", **settings).settings.method == "random_blocks"
+    assert make("exact", momentum=True).settings.method == "random_blocks"
+    assert isinstance(make("exact", method=Chosen).method, Chosen)
     assert small(*HINGE, "exact", weighted=False).descent([1.0]).settings.method == "random_blocks"  # one block
 
 
@@ -128,7 +134,7 @@ def test_a_greedy_block_has_every_row_once() -> None:
         settings=Settings(block_size=40, method="greedy_blocks"),
     )
     for _ in range(4):
-        rows = training.descent.method._choose()
+        rows = training.descent.method._working_set()
         assert len(rows.unique()) == len(rows) == 40
 
 
@@ -374,7 +380,7 @@ def test_the_keys_of_a_saved_state(method: dict[str, bool]) -> None:
     assert set(saved.get("average", {})) in (set(), {"alpha", "image", "steps", "seen"})
     assert set(saved.get("momentum", {})) in (set(), {"alpha", "image", "theta", "dual"})
     problem = {"rows", "kernel or features", "targets", "weights", "lam", "dtype", "loss"}
-    settings = {"block_size", "method", "order", "averaging", "momentum", "radius", "halve_every", "seed"}
+    settings = {"block_size", "method", "averaging", "momentum", "seed"}
     assert set(saved["identity"]) == problem | settings
 
 
@@ -385,7 +391,7 @@ def test_a_saved_state_of_another_problem_is_refused() -> None:
         make("exact"),
         make(seed=1),
         make(name="hinge"),
-        make(order="cyclic"),
+        make(method=Chosen),
         make(momentum=True),
     ):
         with pytest.raises(StateMismatch, match=r"must belong to the same problem.*differ\. Use the data"):
@@ -398,8 +404,8 @@ def test_bad_settings_are_refused() -> None:
             Settings(**{name: -1})
     with pytest.raises(InvalidParameter, match="gap_every"):
         Settings(gap_every=0)
-    with pytest.raises(UnknownName, match="shuffled"):
-        make(order="shuffeled")
+    with pytest.raises(UnknownName, match="random_blocks"):
+        make(method="random_bloks")
 
 
 def test_seeds_change_the_order_and_nothing_else() -> None:
@@ -437,14 +443,14 @@ def test_ridge_with_features_is_solved_by_its_gram_matrix(weighted: bool, dtype:
 
 
 def test_a_method_that_does_not_suit_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match=r"greedy_blocks' needs the kernel itself.*Use method='random_blocks'"):
+    with pytest.raises(InvalidParameter, match=r"greedy_blocks' needs the exact kernel.*Use method='random_blocks'"):
         make("features", method="greedy_blocks")
     with pytest.raises(InvalidParameter, match=r"conjugate_gradients' needs the squared loss.*Use method='auto'"):
         make("exact", "hinge", method="conjugate_gradients")
     with pytest.raises(InvalidParameter, match="one λ with features"):
         make("features", "squared", [1.0, 2.0], method="conjugate_gradients")
     with pytest.raises(UnknownName, match="method"):
-        Settings(method="newton")
+        make("exact", method="newton")
 
 
 @modes

@@ -12,10 +12,9 @@ from joker.errors import BudgetTooSmall, CaptureFailed
 from joker.features import FeatureMap
 from joker.prepare import prepare
 from joker.runtime import OutOfMemory
-from joker.runtime.cuda_graphs import Replay
-from joker.runtime.upload import Upload
+from joker.runtime.cuda_graphs import Replay, Upload
 from joker.solvers import Descent, FeatureState, Settings
-from joker.solvers.feature_chunks import Chunking
+from joker.solvers.feature_state import Chunking
 
 LOSSES = ("squared", "huber", "absolute", "epsilon_insensitive", "quantile", "lp", "hinge", "squared_hinge", "logistic")
 
@@ -178,7 +177,7 @@ def test_bfloat16_slices_give_the_same_gram_matrix(monkeypatch: pytest.MonkeyPat
     def low_gram(low: Tensor, b: int) -> Tensor:
         return (low.float() @ low.float().T)[:b, :b]  # the CPU has no such matrix product
 
-    monkeypatch.setattr("joker.solvers.feature_chunks.low_gram", low_gram)
+    monkeypatch.setattr("joker.solvers.feature_state.low_gram", low_gram)
     x, y = rows()
     state = prepare(x, y, n_features=2_048, intercept=True, settings=Settings(block_size=130)).descent.state
     assert isinstance(state, FeatureState)

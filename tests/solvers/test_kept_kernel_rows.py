@@ -7,16 +7,16 @@ import torch
 
 from joker import kernels
 from joker.data import TensorRows
-from joker.kernels.with_constant import WithConstant
-from joker.solvers.kept_kernel_rows import LONG_TILE, MOST_SUMMED, TILE, KeptKernelRows, kept_bytes, kept_rows
+from joker.kernels.kernel import KernelWithConstant
+from joker.solvers.kernel_cache import LONG_TILE, MOST_SUMMED, TILE, KernelCache, cache_bytes, cached_rows
 
 KERNEL = kernels.get("gaussian", bandwidth=1.5)
 X = torch.randn(700, 4, generator=torch.Generator().manual_seed(0))
 K = KERNEL(X.double(), X.double())
 
 
-def kept(count: int) -> KeptKernelRows:
-    return KeptKernelRows(TensorRows(X), KERNEL, count, 2**24)
+def kept(count: int) -> KernelCache:
+    return KernelCache(TensorRows(X), KERNEL, count, 2**24)
 
 
 def random_rows(seed: int, k: int) -> torch.Tensor:
@@ -65,7 +65,7 @@ def test_the_whole_product_with_every_row(count: int) -> None:
 
 
 def test_the_whole_product_does_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("joker.solvers.kept_kernel_rows.TILE", 32)
+    monkeypatch.setattr("joker.solvers.kernel_cache.TILE", 32)
     v = torch.randn(len(X), 3, generator=torch.Generator().manual_seed(0))
     products = []
     before = torch.get_num_threads()
@@ -82,7 +82,7 @@ def test_the_whole_product_does_not_depend_on_the_threads(monkeypatch: pytest.Mo
 def test_the_product_with_a_block_does_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     found, rows = [], random_rows(1, 600)
     for threads in (1, 2):
-        monkeypatch.setattr("joker.runtime.threads.thread_count", lambda threads=threads: threads)
+        monkeypatch.setattr("joker.runtime.devices.thread_count", lambda threads=threads: threads)
         out = torch.zeros(len(X), 1)
         kept(700).add_product(rows, X[rows], X[rows, :1], out)
         found.append(out)
@@ -92,7 +92,7 @@ def test_the_product_with_a_block_does_not_depend_on_the_threads(monkeypatch: py
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_sum_of_an_intercept_is_precise(whole: bool) -> None:
     """Dual points of a small λ are large, and their sum is almost 0: float32 would lose it."""
-    memory = KeptKernelRows(TensorRows(X), WithConstant(kernels.get("gaussian", bandwidth=1e-3)), 700, 2**24)
+    memory = KernelCache(TensorRows(X), KernelWithConstant(kernels.get("gaussian", bandwidth=1e-3)), 700, 2**24)
     v, out = 1e6 * torch.randn(len(X), 1, generator=torch.Generator().manual_seed(1)), torch.zeros(len(X), 1)
     v -= v.double().mean().float()
     if whole:
@@ -117,7 +117,7 @@ def test_a_row_is_computed_once() -> None:
             calls.append(len(z))
             return KERNEL(x, z)
 
-    memory = KeptKernelRows(TensorRows(X), Counted(), 300, 2**24)
+    memory = KernelCache(TensorRows(X), Counted(), 300, 2**24)
     rows = random_rows(2, 200)
     for _ in range(3):
         memory.add_product(rows, X[rows], torch.ones(200, 1), torch.zeros(len(X), 1))
@@ -140,27 +140,27 @@ def test_tiles_are_shorter_where_the_scratch_space_is_small(
 ) -> None:
     """The space is that of one long tile of 64 new rows, or less."""
     x = torch.randn(2 * LONG_TILE, 4, generator=torch.Generator().manual_seed(1))
-    memory = KeptKernelRows(TensorRows(x), KERNEL, 64, int(times * KERNEL.work_bytes(LONG_TILE, 64, 4, 4)))
+    memory = KernelCache(TensorRows(x), KERNEL, 64, int(times * KERNEL.work_bytes(LONG_TILE, 64, 4, 4)))
     tiles: list[slice] = []
-    monkeypatch.setattr("joker.solvers.kept_kernel_rows.share", lambda work, parts, most=None: tiles.extend(parts))
+    monkeypatch.setattr("joker.solvers.kernel_cache.share", lambda work, parts, most=None: tiles.extend(parts))
     memory._compute(x[:64], torch.arange(64))
     assert {tile.stop - tile.start for tile in tiles} == {longest}
 
 
 @pytest.mark.parametrize("room", [0, 10**5, 10**6, 10**7])
 def test_kept_rows_fit_their_room(room: int) -> None:
-    count = kept_rows(1_000, 64, room, 4)
-    assert kept_bytes(1_000, count, 4) <= room or count == 0
+    count = cached_rows(1_000, 64, room, 4)
+    assert cache_bytes(1_000, count, 4) <= room or count == 0
     assert count == 0 or 128 <= count <= 1_000
-    assert kept_rows(1_000, 64, 10**9, 4) == 1_000
+    assert cached_rows(1_000, 64, 10**9, 4) == 1_000
 
 
 @pytest.mark.parametrize("count", [60, 234, 350])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_the_shares_of_all_processes_are_the_whole_product(count: int, size: int) -> None:
     """Also where the processes keep all rows together, and where an intercept is added: by one of them."""
-    kernel = WithConstant(KERNEL)
-    processes = [KeptKernelRows(TensorRows(X), kernel, count + rank, 2**24) for rank in range(size)]
+    kernel = KernelWithConstant(KERNEL)
+    processes = [KernelCache(TensorRows(X), kernel, count + rank, 2**24) for rank in range(size)]
     for seed in range(2):
         v = torch.randn(len(X), 2, generator=torch.Generator().manual_seed(seed))
         total = torch.zeros(len(X), 2, dtype=torch.float64)
@@ -185,7 +185,7 @@ def test_processes_do_not_compute_the_same_entries() -> None:
     for size in (1, 2):
         evaluations.append(0)
         for rank in range(size):
-            process = KeptKernelRows(TensorRows(x), Counted(1.0), 64, 2**24)
+            process = KernelCache(TensorRows(x), Counted(1.0), 64, 2**24)
             process.add_share(torch.ones(n, 1), torch.zeros(n, 1), 64, rank, size)
             evaluations[-1] -= 64 * n  # the rows that it keeps
     assert evaluations[1] < evaluations[0] < 0.7 * n**2

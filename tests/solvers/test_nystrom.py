@@ -7,7 +7,7 @@ import torch
 
 from joker import kernels
 from joker.data import TensorRows
-from joker.solvers.nystrom import Nystrom, landmarks, nystrom_bytes
+from joker.solvers.methods.nystrom import Nystrom, landmarks, nystrom_bytes
 
 KERNEL = kernels.get("gaussian", bandwidth=1.0)
 X = torch.randn(300, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

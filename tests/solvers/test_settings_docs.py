@@ -36,5 +36,5 @@ def test_the_page_states_every_default(settings: Settings | BlockSolver) -> None
 
 def test_the_page_states_the_constants() -> None:
     for name, value in table("Constants").items():
-        module, constant = name.split(".")
+        module, _, constant = name.rpartition(".")
         assert getattr(import_module(f"joker.solvers.{module}"), constant) == value

@@ -14,7 +14,7 @@ from solvers.problems import CASES, LAMBDAS, small
 
 import joker
 from joker.solvers import Average, certify
-from joker.solvers.gap import Gap
+from joker.solvers.report import Gap
 
 modes = pytest.mark.parametrize("mode", ["exact", "features"])
 

@@ -5,15 +5,15 @@ import pytest
 
 from joker.errors import InvalidData, InvalidParameter
 from joker.tables.columns import decide_kinds
-from joker.tables.frames import read_table
-from joker.tables.text_values import with_values
+from joker.tables.parsing import parse_text
+from joker.tables.table import read_table
 
 N = 40
 
 
 def kinds(given: dict[str, str] | None = None, **columns: object) -> dict[str, tuple[str, str]]:
     """Return kind and reason of each column."""
-    table = with_values(read_table(columns), given)
+    table = parse_text(read_table(columns), given)
     return {kind.name: (kind.kind, kind.reason) for kind in decide_kinds(table, given)}
 
 

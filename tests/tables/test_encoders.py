@@ -14,7 +14,7 @@ from joker.tables.encoders import (
     fit_number,
 )
 from joker.tables.encoding import fit_encoding
-from joker.tables.frames import RawColumn, read_table
+from joker.tables.table import RawColumn, read_table
 
 
 def column(values: object) -> RawColumn:

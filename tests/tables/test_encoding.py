@@ -4,7 +4,7 @@ import numpy as np
 
 from joker.tables.encoders import SCALINGS
 from joker.tables.encoding import MAX_STATISTIC_CLASSES, fit_encoding
-from joker.tables.frames import read_table
+from joker.tables.table import read_table
 
 
 def test_another_scaling_keeps_the_encoders_of_words() -> None:

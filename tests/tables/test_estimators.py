@@ -199,7 +199,7 @@ def test_class_weights_and_scoring() -> None:
 def test_a_given_loss_is_used() -> None:
     frame, y = split(120)
     model = joker.JokerRegressor(**FAST, loss="huber").fit(frame, y)
-    assert model.blend.members[0].model.loss == "huber"
+    assert model.ensemble.members[0].model.loss == "huber"
 
 
 def test_a_plan_without_a_fit() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from joker.errors import InvalidData
-from joker.tables.frames import BOOLEAN, DATE, NUMBER, TEXT, RawTable, read_table
+from joker.tables.table import BOOLEAN, DATE, NUMBER, TEXT, RawTable, read_table
 
 ROWS = [
     {"n": 1, "f": 0.5, "b": True, "t": "a", "d": datetime.date(2024, 1, 31)},

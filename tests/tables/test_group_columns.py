@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from joker.tables.columns import decide_kinds
-from joker.tables.frames import NUMBER, RawColumn, read_table
-from joker.tables.group_columns import (
+from joker.tables.columns import (
     MAX_ROWS_OF_A_GROUP,
-    MIN_GAIN,
+    MIN_GROUP_GAIN,
     Gains,
+    decide_kinds,
     gains_of_groups,
     may_be_group,
     promising_groups,
     rows_of_groups,
     same_categories,
-    useful_categories,
     useful_groups,
 )
+from joker.tables.search import useful_categories
+from joker.tables.table import NUMBER, RawColumn, read_table
 
 ROWS, GROUPS = 1_000, 100
 
@@ -41,12 +41,12 @@ def test_groups_predict_better_than_their_neighbours(group: np.ndarray, rng: np.
     labels = (effect[group] + noise > 0).astype(int) + (effect[group] + noise > 1)
     assert gains_of_groups(column(group), labels, 3, 0).group > 0.2
     for smooth in (np.sin(group / 15), np.zeros(ROWS)):
-        assert gains_of_groups(column(group), smooth + noise, 0, 0).group < MIN_GAIN
+        assert gains_of_groups(column(group), smooth + noise, 0, 0).group < MIN_GROUP_GAIN
 
 
 def test_neighbours_predict_where_the_number_has_a_smooth_effect(group: np.ndarray, rng: np.random.Generator) -> None:
     noise, effect = 0.5 * rng.normal(size=ROWS), rng.normal(size=GROUPS)
-    assert gains_of_groups(column(group), effect[group] + noise, 0, 0).neighbours < MIN_GAIN
+    assert gains_of_groups(column(group), effect[group] + noise, 0, 0).neighbours < MIN_GROUP_GAIN
     assert gains_of_groups(column(group), 2 * np.sin(group / 15) + effect[group] + noise, 0, 0).neighbours > 0.3
 
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from joker.tables.encoders import QUANTILE, ROBUST
+from joker.tables.encoders import CODE_INPUTS, QUANTILE, ROBUST, fit_group
 from joker.tables.encoding import fit_encoding
-from joker.tables.frames import NUMBER, RawColumn, read_table
-from joker.tables.group_encoder import CODE_INPUTS, fit_group
+from joker.tables.table import NUMBER, RawColumn, read_table
 
 
 def column(values: object) -> RawColumn:

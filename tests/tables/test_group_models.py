@@ -10,7 +10,7 @@ from raw_tables import panel
 
 import joker
 from joker.errors import InvalidData
-from joker.tables.group_encoder import CODE_INPUTS
+from joker.tables.encoders import CODE_INPUTS
 
 FAST = {"max_time": 0.5, "random_state": 0}
 

@@ -8,15 +8,16 @@ import pytest
 
 import joker
 from joker.errors import ConvergenceWarning
-from joker.solvers.settings import RANDOM
-from joker.tables.problem import search_rows
-from joker.tables.search import FAR, EnoughTime, fit_while_fast, usable
+from joker.solvers.methods.choice import methods_named
+from joker.solvers.methods.random_blocks import RANDOM
+from joker.tables.plan import search_rows
+from joker.tables.search import FAR, SoftTimeLimit, fit_while_fast, usable
 
 
 def running(seconds: float, epoch: float, method: str = "random_blocks", gpu_steps: int | None = None) -> Any:
     """Return a fit as its callbacks see it; after some steps on a GPU, or on a CPU."""
     state = SimpleNamespace(alpha=SimpleNamespace(is_cuda=gpu_steps is not None))
-    descent = SimpleNamespace(settings=SimpleNamespace(method=method), state=state, steps=gpu_steps or 1)
+    descent = SimpleNamespace(method=methods_named(method)[0], state=state, steps=gpu_steps or 1)
     return SimpleNamespace(seconds=seconds, epoch=epoch, training=SimpleNamespace(descent=descent))
 
 
@@ -34,7 +35,7 @@ def running(seconds: float, epoch: float, method: str = "random_blocks", gpu_ste
 def test_a_fit_ends_after_its_time_when_its_model_is_usable(
     seconds: float, epoch: float, method: str, ends: bool
 ) -> None:
-    assert (EnoughTime(10).step(running(seconds, epoch, method)) is not None) == ends
+    assert (SoftTimeLimit(10).step(running(seconds, epoch, method)) is not None) == ends
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_fit_ends_after_its_time_when_its_model_is_usable(
 )
 def test_a_fit_that_is_too_slow_ends_early(seconds: float, epoch: float, slow: float | None) -> None:
     """Two epochs must be possible in 10 s; the speed is judged after 1 s."""
-    watch = EnoughTime(10, least_epochs=2)
+    watch = SoftTimeLimit(10, least_epochs=2)
     watch.start(running(0, 0))
     assert (watch.step(running(seconds, epoch)) is not None) == (slow is not None)
     assert watch.epoch_seconds == pytest.approx(slow) if slow else watch.epoch_seconds is None
@@ -51,7 +52,7 @@ def test_a_fit_that_is_too_slow_ends_early(seconds: float, epoch: float, slow: f
 
 def test_the_time_in_which_a_gpu_compiles_is_not_that_of_its_steps() -> None:
     """Compiling takes 6 s of 10; the steps after it need 2.75 s for an epoch, or 20 s."""
-    watch = EnoughTime(10, least_epochs=1)
+    watch = SoftTimeLimit(10, least_epochs=1)
     watch.start(running(0, 0))
     assert watch.step(running(6.0, 0.01, gpu_steps=8)) is None
     assert watch.step(running(7.1, 0.41, gpu_steps=100)) is None

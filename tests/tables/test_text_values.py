@@ -10,15 +10,15 @@ import joker
 from joker import JokerRegressor
 from joker.errors import InvalidData
 from joker.tables.encoding import fit_encoding
-from joker.tables.frames import RawColumn, read_table
-from joker.tables.text_values import DATES, NUMBERS, read_as, with_values
+from joker.tables.parsing import DATES, NUMBERS, parse_as, parse_text
+from joker.tables.table import RawColumn, read_table
 
 N = 40
 
 
 def column(values: object, name: str = "c", given: str | None = None) -> RawColumn:
     """Return a column as a fit reads it."""
-    (found,) = with_values(read_table({name: values}), None if given is None else {name: given}).columns
+    (found,) = parse_text(read_table({name: values}), None if given is None else {name: given}).columns
     return found
 
 
@@ -53,7 +53,7 @@ def test_text_that_is_no_number(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("writing", "text"),
+    ("text_format", "text"),
     [
         ("year first", "2024-03-05"),
         ("year first", "2024/3/5"),
@@ -69,8 +69,8 @@ def test_text_that_is_no_number(text: str) -> None:
 @pytest.mark.parametrize(
     ("time", "hour", "minute"), [("", 0, 0), (" 18:30", 18, 30), (" 6:30 PM", 18, 30), (" 18:30:00", 18, 30)]
 )
-def test_dates(writing: str, text: str, time: str, hour: int, minute: int) -> None:
-    assert DATES[writing](text + time) == datetime.datetime(2024, 3, 5, hour, minute)
+def test_dates(text_format: str, text: str, time: str, hour: int, minute: int) -> None:
+    assert DATES[text_format](text + time) == datetime.datetime(2024, 3, 5, hour, minute)
 
 
 @pytest.mark.parametrize("text", ["2024-13-01", "2024-02-30", "30/30/2024", "Foo 1 2000", "20241301", "9:75"])
@@ -85,7 +85,7 @@ def test_one_value_decides_whether_the_day_is_first() -> None:
 
 
 def test_prediction_reads_dates_as_the_fit_did() -> None:
-    table = with_values(read_table({"day": ["1/2/2024", "13/4/2024"] * N}), None)
+    table = parse_text(read_table({"day": ["1/2/2024", "13/4/2024"] * N}), None)
     encoding, x = fit_encoding(table, np.zeros(2 * N), 0)
     assert np.array_equal(encoding.transform(read_table({"day": ["1/2/2024"]})), x[:1])
     with pytest.raises(InvalidData, match=r"'day' must have dates or times.*day first.*got '1/13/2024'"):
@@ -113,13 +113,13 @@ def test_marks_among_numbers_are_missing_values(mark: str) -> None:
 
 def test_numbers_with_a_unit() -> None:
     found = column([f"{i / 2:g} kg" for i in range(N)])
-    assert (found.form, found.values[3], found.writing) == ("number", 1.5, "decimal point in kg")
+    assert (found.form, found.values[3], found.text_format) == ("number", 1.5, "decimal point in kg")
     years = column(["1 year", "12+ years", "-", *(f"{i} years" for i in range(2, N))])
     assert years.values[:2].tolist() == [1.0, 12.0]
     assert column([f"{i} {'kg' if i % 2 else 'lb'}" for i in range(N)]).form == "text"
     assert column(["36 months", "60 months"] * N).form == "text"  # two levels are a category
     with pytest.raises(InvalidData, match=r"got '5 lb'"):
-        read_as(RawColumn("mass", "text", np.array(["1 kg", "5 lb"], dtype=object)), found.writing)
+        parse_as(RawColumn("mass", "text", np.array(["1 kg", "5 lb"], dtype=object)), found.text_format)
 
 
 def test_numbers_with_bounds() -> None:
@@ -150,7 +150,7 @@ def test_codes_remain_text() -> None:
 def test_declared_categories_remain_text() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"c": pandas.Categorical(["1", "2"] * N)})
-    assert with_values(read_table(frame), None).columns[0].form == "text"
+    assert parse_text(read_table(frame), None).columns[0].form == "text"
 
 
 def test_whole_numbers_that_are_dates() -> None:
@@ -161,7 +161,7 @@ def test_whole_numbers_that_are_dates() -> None:
 
 
 def test_times_of_day() -> None:
-    table = with_values(read_table({"at": ["9:05", "18:30", "23:59", "0:00"] * N}), None)
+    table = parse_text(read_table({"at": ["9:05", "18:30", "23:59", "0:00"] * N}), None)
     encoding, _ = fit_encoding(table, np.zeros(4 * N), 0)
     late, early = encoding.transform(read_table({"at": ["23:59", "0:01"]}))[:, 1:]
     assert np.linalg.norm(late - early) < 0.1  # two minutes apart on the circle of the day
@@ -169,9 +169,9 @@ def test_times_of_day() -> None:
 
 def test_values_that_cannot_be_read_are_named() -> None:
     with pytest.raises(InvalidData, match=r"'price' must have numbers.*got '12 km'"):
-        read_as(RawColumn("price", "text", np.array(["$5", "12 km"], dtype=object)), "decimal point")
+        parse_as(RawColumn("price", "text", np.array(["$5", "12 km"], dtype=object)), "decimal point")
     with pytest.raises(InvalidData, match=r"got 'cheap'"):
-        read_as(RawColumn("price", "text", np.array(["cheap"], dtype=object)), "decimal point")
+        parse_as(RawColumn("price", "text", np.array(["cheap"], dtype=object)), "decimal point")
 
 
 def test_written_numbers_are_as_good_as_numbers() -> None:

@@ -9,8 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 import joker
 from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, Search, Trial
-from joker.tuning.rare_class import has_rare_class, ranking_score
-from joker.tuning.splits import make_splits, screening_rows
+from joker.tuning.splits import has_rare_class, make_splits, ranking_score, screening_rows
 
 Array = NDArray[Any]
 

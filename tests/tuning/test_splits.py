@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from joker.tuning.splits import MAX_HELD_OUT, make_splits
+from joker.tuning.splits import MAX_HELD_OUT, make_splits, strata, stratified_splits
 
 
 @pytest.mark.parametrize(("n", "folds"), [(10, 5), (499, 5), (500, 3), (1999, 3), (2000, 1), (60_000, 1)])
@@ -37,3 +37,26 @@ def test_the_first_rows_are_a_random_sample(rng: np.random.Generator) -> None:
     (split,) = make_splits(np.arange(3000), codes, np.random.RandomState(0))
     assert abs(codes[split.train[:400]].mean() - 0.5) < 0.1
     assert abs(split.train[:400].mean() - 1500) < 200
+
+
+@pytest.mark.parametrize("sizes", [(60, 30, 1), (2, 2, 2), (3, 1, 1, 1)])
+def test_every_row_is_held_out_once_also_of_small_classes(sizes: tuple[int, ...]) -> None:
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    splits = stratified_splits(codes, 5, 5, 0)
+    assert np.array_equal(np.sort(np.concatenate([split.held for split in splits])), np.arange(len(codes)))
+    assert all(len(np.intersect1d(split.train, split.held)) == 0 for split in splits)
+
+
+def test_numbers_are_stratified_by_tenths_of_their_distribution(rng: np.random.Generator) -> None:
+    y = rng.exponential(size=1_000)
+    (split,) = stratified_splits(strata(y, 0), 10, 1, 0)
+    assert len(split.held) == 100
+    below = (y[split.held][:, None] < np.quantile(y, [0.1, 0.5, 0.9])).sum(axis=0)
+    assert np.abs(below - [10, 50, 90]).max() <= 1
+
+
+@pytest.mark.parametrize("few", [1, 2, 7])
+def test_few_rows_of_a_rare_class(few: int) -> None:
+    codes = np.append(np.zeros(400, np.intp), np.ones(few, np.intp))
+    splits = make_splits(np.arange(len(codes)), codes, np.random.RandomState(0), rare=True)
+    assert np.array_equal(np.sort(np.concatenate([split.held for split in splits])), np.arange(len(codes)))

@@ -9,15 +9,7 @@ import pytest
 
 import joker
 from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, Search, Trial
-from joker.tuning.trial_workers import (
-    IN_TURN,
-    Runner,
-    TrialFit,
-    TrialResult,
-    TrialWorkers,
-    current_workers,
-    trials_on,
-)
+from joker.tuning.trials import IN_TURN, Runner, TrialFit, TrialResult, TrialWorkers, current_workers, trials_on
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-2, 2, (520, 3))

@@ -19,8 +19,8 @@ from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.scoring import score_path
 from joker.tuning.halving import stage_rows
-from joker.tuning.result import COLUMNS, Tuned
-from joker.tuning.trial_runner import unit_of_penalty
+from joker.tuning.trials import penalty_scale
+from joker.tuning.tune import COLUMNS, Tuned
 
 Array = NDArray[Any]
 QUICK: dict[str, Any] = {"kernels": "gaussian", "bandwidths": [0.3, 1.0], "lam": [0.1, 1.0], "rows": [80]}
@@ -312,12 +312,12 @@ def test_penalties_follow_the_units_of_y_and_the_loss(rng: np.random.Generator) 
     y = rng.normal(size=2000)
     for model, power in [(joker.KernelRidge(), 0), (joker.KernelSVR(epsilon=0.0), -1), (joker.KernelLp(p=3), 1)]:
         scaled, plain = model, clone(model).set_params(scale_target=False)
-        ratios = [unit_of_penalty(one, 1000 * y, None) / unit_of_penalty(one, y, None) for one in (scaled, plain)]
+        ratios = [penalty_scale(one, 1000 * y, None) / penalty_scale(one, y, None) for one in (scaled, plain)]
         assert_allclose(ratios, [1, 1000.0**power])
-    assert_allclose(unit_of_penalty(joker.KernelRidge(), y + 7, None), 1)
-    assert_allclose(unit_of_penalty(joker.KernelSVC(), y > 0, None), 1)
-    assert unit_of_penalty(joker.KernelRidge(), np.ones(5), None) == 1
-    assert_allclose(unit_of_penalty(joker.KernelQuantile(quantile=[0.5, 0.5]), y, None), 1 / np.std(y), rtol=0.3)
+    assert_allclose(penalty_scale(joker.KernelRidge(), y + 7, None), 1)
+    assert_allclose(penalty_scale(joker.KernelSVC(), y > 0, None), 1)
+    assert penalty_scale(joker.KernelRidge(), np.ones(5), None) == 1
+    assert_allclose(penalty_scale(joker.KernelQuantile(quantile=[0.5, 0.5]), y, None), 1 / np.std(y), rtol=0.3)
 
 
 def test_rows_come_as_tensors_frames_and_sparse_matrices(rng: np.random.Generator) -> None:

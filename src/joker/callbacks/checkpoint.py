@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 
-from joker.callbacks.base import Callback
-from joker.callbacks.run import Run
+from joker.callbacks.callback import Callback, Run
 from joker.distributed import current
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
 from joker.runtime import format_bytes
-from joker.runtime.atomic_file import replace_file, resolve_target
+from joker.runtime.files import replace_file, resolve_target
 
 FORMAT = "joker checkpoint 1"
 EXAMPLE = "fit.checkpoint"  # a file name, for messages
@@ -89,12 +88,10 @@ class Checkpoint(Callback):
 
     def _save(self, run: Run) -> None:
         state = run.state_dict()
-        if current().rank:  # the first process has the state of all
-            self._saved = run.epoch
-            return
         try:
-            with replace_file(self.path, EXAMPLE) as temporary:
-                torch.save({"format": FORMAT, "run": state}, temporary)
+            if not current().rank:  # rank 0 has the state of all
+                with replace_file(self.path, EXAMPLE) as temporary:
+                    torch.save({"format": FORMAT, "run": state}, temporary)
         except RuntimeError as error:  # raised by torch, without the reason, when the disk is full
             raise InvalidFile(
                 f"a checkpoint must be in a place with room for it; writing {self.path} failed, and "

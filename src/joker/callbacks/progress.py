@@ -8,8 +8,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from joker.callbacks.base import Callback
-from joker.callbacks.run import Run
+from joker.callbacks.callback import Callback, Run
 from joker.runtime import format_bytes
 from joker.solvers import Record
 
@@ -52,13 +51,13 @@ class Progress(Callback):
     _out: Any = field(default=None, init=False, repr=False, compare=False)
     _bar: Any = field(default=None, init=False, repr=False, compare=False)
     _next: float = field(default=0.0, init=False, repr=False, compare=False)
-    _pace: _Pace | None = field(default=None, init=False, repr=False, compare=False)
+    _began: tuple[float, float] = field(default=(0.0, 0.0), init=False, repr=False, compare=False)  # epoch and time
 
     def start(self, run: Run) -> None:
         from rich.console import Console
 
         self._out = self.console or Console(stderr=True)
-        self._pace = _Pace(run.epoch, time.monotonic())
+        self._began = run.epoch, time.monotonic()
         self._next = 0.0
         if self._out.is_terminal:
             self._bar = _bar(self._out)
@@ -86,24 +85,16 @@ class Progress(Callback):
         self._out = self._bar = None
 
     def _update(self, run: Run) -> None:
-        left = self._pace.left(run) if self._pace else None
+        left = self._left(run)
         remaining = [] if left is None else [f"≤ {left} left"]
         facts = [_place(run, "/"), *remaining, *_facts(run.record)]
         self._bar.update(self._bar.task_ids[0], completed=run.epoch, facts="  ".join(facts))
         self._bar.refresh()
         self._next = time.monotonic() + UPDATE_SECONDS
 
-
-@dataclass(frozen=True)
-class _Pace:
-    """The epoch and the time at the start, from which the remaining time is estimated."""
-
-    epoch: float
-    moment: float
-
-    def left(self, run: Run) -> timedelta | None:
+    def _left(self, run: Run) -> timedelta | None:
         """Return the time to the last epoch or to the time limit at the present speed; None if it is not known."""
-        done, spent = run.epoch - self.epoch, time.monotonic() - self.moment
+        done, spent = run.epoch - self._began[0], time.monotonic() - self._began[1]
         if done <= 0:
             return None
         seconds = min(spent * (run.max_epochs - run.epoch) / done, run.max_time - run.seconds)

@@ -1,4 +1,4 @@
-"""The command line: ``joker fit``, ``predict``, ``evaluate``, ``tune``, ``convert``, ``info`` and ``paper``."""
+"""The command line: ``joker fit``, ``predict``, ``evaluate``, ``tune``, ``convert``, ``export`` and ``info``."""
 
 from joker.cli.app import main
 

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from typing import Annotated
 
 import typer
 
-from joker.cli.command import Command
-from joker.cli.convert import CONVERT
-from joker.cli.errors import INTERRUPTED, TERMINATED, TRACEBACK
-from joker.cli.evaluate import EVALUATE
-from joker.cli.export import EXPORT
+from joker.cli.command import FAILED, INTERRUPTED, TERMINATED, TRACEBACK, Command, explain
+from joker.cli.convert import CONVERT, EXPORT
 from joker.cli.fit import FIT
 from joker.cli.info import INFO
-from joker.cli.paper import PAPER
-from joker.cli.predict import PREDICT
-from joker.cli.processes import run_together, started_together
+from joker.cli.predict import EVALUATE, PREDICT
 from joker.cli.tune import TUNE
+from joker.distributed import group
+from joker.errors import JokerError
 from joker.runtime import VERSION
 
-COMMANDS: tuple[Command, ...] = (FIT, PREDICT, EVALUATE, TUNE, CONVERT, EXPORT, INFO, PAPER)
+SHARED = ("fit", "tune")  # the commands that all processes run; rank 0 alone runs the others
+
+
+def run_together(run: Callable[[], int], arguments: Sequence[str]) -> int:
+    """Run the program in this process as one of several, and return its exit status."""
+    if next((name for name in arguments if not name.startswith("-")), "") not in SHARED:
+        return run() if os.environ.get("RANK", "0") == "0" else 0  # without a barrier
+    try:
+        with group() as processes:
+            if processes.rank == 0:
+                status = run()
+            else:
+                with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+                    status = run()
+            if status == 0:
+                processes.decide(True)  # a barrier
+            return status
+    except JokerError as error:
+        print(explain(error)[0], file=sys.stderr)
+        return FAILED
+
+
+COMMANDS: tuple[Command, ...] = (FIT, PREDICT, EVALUATE, TUNE, CONVERT, EXPORT, INFO)
 EPILOG = (
     "Each command shows its options and an example with --help. Exit status: 0 success, 1 an error in the data or a "
     f"file, 2 wrong usage, {INTERRUPTED} interrupted, {TERMINATED} terminated. Set the environment variable "
@@ -32,7 +53,8 @@ EPILOG = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    return run_together(lambda: _run(given), given) if started_together() else _run(given)
+    alone = os.environ.get("WORLD_SIZE", "1") in ("", "1")  # a launcher of several processes sets it
+    return _run(given) if alone else run_together(lambda: _run(given), given)
 
 
 def _run(arguments: list[str]) -> int:

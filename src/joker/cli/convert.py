@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from joker.cli import parse, row_stores
-from joker.cli.command import Command
-from joker.cli.console import ReportOptions
-from joker.cli.options import DataFile, Memory, TableOptions, Task, compute_option
-from joker.cli.prediction_files import check_output
+from joker.cli import data_files, parse
+from joker.cli.command import Command, ReportOptions
+from joker.cli.data_files import check_output
+from joker.cli.model_files import open_model
+from joker.cli.options import TASKS, DataFile, Memory, ModelFile, TableOptions, Task, compute_option
 from joker.data import Store
 from joker.data import convert as write_store
 from joker.errors import InvalidParameter
@@ -33,7 +33,7 @@ def convert(
             "it is one of these, else float32.",
         ),
     ] = None,
-    memory: Memory = row_stores.DEFAULT_MEMORY,
+    memory: Memory = data_files.DEFAULT_MEMORY,
     seed: Annotated[int, compute_option(help="The seed of the order of the rows.", min=0)] = 0,
     table: TableOptions = TableOptions(),  # noqa: B008
     report: ReportOptions = ReportOptions(),  # noqa: B008
@@ -43,13 +43,14 @@ def convert(
     The table is read once. The file holds the checked values, a checksum, and the names, classes, means and deviations
     of the columns. If the command fails, no file is left.
     """
-    if not row_stores.is_store(store):
-        raise InvalidParameter(f"STORE must end in {row_stores.SUFFIX}; got {store.name!r}. Use train.rows.")
+    if not data_files.is_store(store):
+        raise InvalidParameter(f"STORE must end in {data_files.SUFFIX}; got {store.name!r}. Use train.rows.")
     check_output(store, data)
-    source = row_stores.open_table(data, table, dtype)
+    source = data_files.open_table(data, table, dtype)
     with report.progress_bar("convert") as update:
-        noun = None if task is None else task.noun
-        written = write_store(source, store, task=noun, dtype=dtype, seed=seed, memory=memory, progress=update)
+        written = write_store(
+            source, store, task=TASKS.get(task), dtype=dtype, seed=seed, memory=memory, progress=update
+        )
     report.summary(facts_of_store(written))
 
 
@@ -72,3 +73,34 @@ def facts_of_store(store: Store) -> dict[str, Any]:
 
 
 CONVERT = Command("convert", convert, ("joker convert houses.csv houses.rows --target price",))
+
+
+SUFFIX = ".onnx"
+
+
+def export(
+    model: ModelFile,
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write: .onnx.", parser=parse.output_path)],
+    dtype: Annotated[
+        Literal["auto", "float32", "float64"],
+        typer.Option(
+            help="The type of the computation, the inputs and the outputs; 'auto' computes in the type of the model, "
+            "with inputs and outputs in float32."
+        ),
+    ] = "auto",
+    report: ReportOptions = ReportOptions(),  # noqa: B008
+) -> None:
+    """Write a model as an ONNX file, which ONNX Runtime runs without joker.
+
+    A model of a raw table has one input for each column; any other model has one input, a matrix.
+    """
+    if out.suffix != SUFFIX:
+        raise InvalidParameter(f"FILE must end in {SUFFIX}; got {out.name!r}. Use model.onnx.")
+    check_output(out, model)
+    from joker.export import to_onnx
+
+    to_onnx(open_model(model, device="cpu").estimator, out, dtype=dtype)
+    report.summary({"out": str(out), "size": format_bytes(out.stat().st_size)})
+
+
+EXPORT = Command("export", export, ("joker export model.joker model.onnx",))

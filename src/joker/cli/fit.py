@@ -4,40 +4,137 @@ from __future__ import annotations
 
 import glob
 import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+from joker import losses
 from joker.callbacks import Callback, Checkpoint, Progress
-from joker.cli import parse, row_stores
-from joker.cli.command import Command
-from joker.cli.console import ReportOptions
-from joker.cli.model_files import facts_of
+from joker.cli import data_files, parse
+from joker.cli.command import OPTIONS, Command, ReportOptions
+from joker.cli.data_files import RawData, check_output, open_training
+from joker.cli.model_files import KernelModel, TableModel
 from joker.cli.options import (
+    TASKS,
     ComputeOptions,
     DataFile,
     KernelOptions,
     Missing,
-    ModelKind,
+    ModelChoice,
     ModelOptions,
     SolverOptions,
     TableOptions,
+    changed,
     table_option,
 )
-from joker.cli.prediction_files import check_output
-from joker.cli.raw_tables import is_raw_table, looks_like_libsvm_file, open_training
-from joker.data import Store
+from joker.data import Store, guess_task
+from joker.data.readers.open import is_raw_table
 from joker.distributed import current
-from joker.errors import InvalidParameter
-from joker.runtime.atomic_file import exclusive
+from joker.errors import InvalidData, InvalidParameter, JokerError
+from joker.runtime.files import exclusive
+
+if TYPE_CHECKING:
+    from joker.estimators.estimator import KernelEstimator
+
+DEFAULT_LOSS = {"classification": "squared_hinge", "regression": "squared"}
+# The loss that a parameter implies without --loss.
+LOSS_PARAMETERS = {"delta": "huber", "epsilon": "epsilon_insensitive", "p": "lp", "quantile": "quantile"}
+MAX_CLASS_SHARE = 0.5  # distinct classes, as a share of the rows
+MIN_ROWS = 30  # a smaller table may be an example
+# The loss of two classes that each loss of several classes belongs to.
+LOSS_OF_TWO_CLASSES = {"softmax": "logistic", "crammer_singer": "hinge"}
+
+
+def task_of(options: ModelOptions, of_target: str | None) -> str | None:
+    """Return the task that --loss and --task name, or else the task that the target implies; None where none does."""
+    given = {f"--task {options.task}": TASKS[options.task]} if options.task else {}
+    if (found := _loss_of(options)) is not None:
+        given[found[0]] = losses.get(found[1]).frame.task
+    tasks = {*given.values(), *([of_target] if of_target else [])}
+    if len(tasks) <= 1:
+        return tasks.pop() if tasks else None
+    parts = [f"{option} is for {task}" for option, task in given.items()]
+    parts += [f"the target is for {of_target}"] if of_target else []
+    task = of_target or next(iter(given.values()))
+    names: dict[str, type[losses.Loss]] = {**losses.NAMES, **losses.ROW_NAMES}
+    suitable = ", ".join(name for name, kind in names.items() if kind().frame.task == task)
+    raise InvalidParameter(
+        f"task, loss and target must agree; {', and '.join(parts)}. For {task} use one of the losses {suitable}."
+    )
+
+
+def make_estimator(options: ModelOptions, task: str, classes: Any, **settings: Any) -> KernelEstimator:
+    """Return the estimator that the options describe."""
+    from joker.estimators import KernelClassifier, KernelQuantile, KernelRegressor
+
+    _, loss = _loss_of(options) or ("", DEFAULT_LOSS[task])
+    parameters = {name: getattr(options, name) for name in LOSS_PARAMETERS if getattr(options, name) is not None}
+    common = {
+        **settings,
+        "standardize": parse.AUTO if options.standardize is None else options.standardize,
+        "fit_intercept": options.intercept,
+        "n_features": parse.features(options.m),
+        "features": options.features,
+    }
+    if task == "classification":
+        losses.get(loss, **parameters)  # raises an error if a parameter does not belong to the loss
+        weights = parse.class_weights(options.class_weight, classes)
+        return KernelClassifier(loss=loss, class_weight=weights, calibrate=options.calibrate, **common)
+    for option in changed(options):
+        if option in ("--class-weight", "--multi-class", "--calibrate"):
+            raise InvalidParameter(f"{option} must be used with classes; the task is regression. Leave it out.")
+    level = parse.numbers(parameters.pop("quantile"), "--quantile") if "quantile" in parameters else None
+    if not isinstance(level, list):
+        return KernelRegressor(loss=loss, quantile=level, **parameters, **common)
+    losses.get(loss, quantile=level[0], **parameters)
+    return KernelQuantile(quantile=level, **common)
+
+
+def check_options(options: ModelOptions, task: str | None, n_inputs: int, settings: Sequence[dict[str, Any]]) -> None:
+    """Raise an error for an option that no fit accepts, before a large table is read.
+
+    Where the task is not known yet, a fit for one of the tasks must accept all of them.
+    """
+    if task is None:
+        try:
+            return check_options(options, "classification", n_inputs, settings)
+        except JokerError:
+            return check_options(options, "regression", n_inputs, settings)
+    # Weights of classes can be checked only when the classes are known.
+    known = replace(options, class_weight=None) if task == "classification" else options
+    for keywords in settings:
+        make_estimator(known, task, None, **keywords).check_settings(n_inputs)
+
+
+def _loss_of(options: ModelOptions) -> tuple[str, str] | None:
+    """Return the option that names or implies the loss, as the user wrote it, and the loss; None if there is none."""
+    set_parameters = [name for name in LOSS_PARAMETERS if getattr(options, name) is not None]
+    named = (f"--loss {options.loss}", options.loss) if options.loss else None
+    if named is None and len(set_parameters) == 1:
+        name = set_parameters[0]
+        named = OPTIONS[name], LOSS_PARAMETERS[name]
+    how = options.multi_class
+    if how is None:
+        return named
+    of_two = LOSS_OF_TWO_CLASSES.get(how)
+    if named is not None and named[1] not in (losses.NAMES if of_two is None else (of_two, how)):
+        one = f"one of the losses {of_two}, {how}" if of_two else "a loss of two classes, such as logistic"
+        raise InvalidParameter(
+            f"--multi-class {how} must be used with {one}; got --loss {named[1]}. Leave out one of them."
+        )
+    return named if of_two is None else (named[0] if named else f"--multi-class {how}", how)
+
 
 # Options that the model for raw tables has too.
 SHARED_OPTIONS = {
-    *("target", "columns", "drop", "delimiter", "header", "decimal"),
-    *("task", "class_weight", "max_time", "device", "memory", "seed", "scratch"),
+    *("--target", "--columns", "--drop", "--delimiter", "--header", "--decimal"),
+    *("--task", "--class-weight", "--max-time", "--device", "--memory", "--seed", "--scratch"),
 }
 Out = Annotated[
     Path | None,
@@ -58,13 +155,13 @@ def fit(
         ),
     ] = None,
     kind: Annotated[
-        ModelKind,
+        ModelChoice,
         typer.Option(
             "--model",
             help="table: the best model for a raw table, which needs no other option. kernel: one kernel machine with "
             "the settings below. auto: kernel if one of its settings is given or DATA is not a raw table, else table.",
         ),
-    ] = ModelKind.AUTO,
+    ] = "auto",
     missing: Annotated[
         Missing | None,
         table_option(help="Missing values: fill them in (default of --model table), leave out rows, or stop."),
@@ -90,14 +187,25 @@ def fit(
     at most twice, and its rows are copied in random order to a temporary file in the folder of the model. Ctrl-C leaves
     a checkpoint; the same command with --resume continues from it and gives the same model.
     """
-    from joker.cli import build_estimator
-
-    given = [*kernel_options(table, model, kernel, solver, compute), *(["--dry-run"] if dry_run else [])]
-    given += ["--resume"] if resume else []
-    if as_raw_table(kind, given, data):
-        _fit_raw_table(data, out, missing, kinds, table, model, solver, compute, report)
+    given = [option for group in (table, model, kernel, solver, compute) for option in changed(group)]
+    given = [option for option in given if option not in SHARED_OPTIONS]
+    given += [option for option, on in {"--dry-run": dry_run, "--resume": resume}.items() if on]
+    if kind == "table" and given:
+        raise InvalidParameter(
+            f"--model table finds its own settings; {', '.join(given)} must not be given with it. Leave it out, or use "
+            "--model kernel."
+        )
+    if kind == "table" or (kind == "auto" and not given and is_raw_table(data)):
+        checked = _checked_output(out, data)
+        rows = open_training(data, table, missing or "impute", report)
+        _fit_table_model(rows, checked, kinds, model, solver, compute, report)
         return
-    _check_kernel_options(missing, kinds)
+    if missing not in (None, "error") or kinds is not None:
+        option = "--kinds" if kinds is not None else f"--missing {missing}"
+        raise InvalidParameter(
+            f"{option} needs the model for raw tables; a kernel machine with given settings takes complete columns of "
+            "numbers. Use --model table, without settings of a kernel machine."
+        )
     settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
     with ExitStack() as stack:
         path = None if dry_run else _checked_output(out, data)
@@ -105,66 +213,68 @@ def fit(
             stack.enter_context(exclusive(path))
         checkpoints = [] if path is None else [stack.enter_context(checkpoint(path, resume, report))]
         store = stack.enter_context(training_store(data, table, model, [settings], compute, path, report))
-        estimator = build_estimator.estimator(model, str(store.task), store.classes, **settings)
+        estimator = make_estimator(model, str(store.task), store.classes, **settings)
         if path is None:
-            report.plan(estimator.plan(store))
+            plan = estimator.plan(store)
+            report.result({**asdict(plan), "total": plan.total}) if report.as_json else print(plan)
             return
         estimator.set_params(callbacks=[*checkpoints, *progress(report)]).fit(store)
         estimator.save(path)
-    report.summary(facts_of(estimator, path))
+    report.summary(KernelModel(estimator).facts(path))
 
 
-def kernel_options(*groups: Any) -> list[str]:
-    """The options that only a kernel machine has and that differ from their defaults."""
-    given = []
-    for group in groups:
-        default = type(group)()
-        names = [name for name in vars(group) if name not in SHARED_OPTIONS]
-        given += [f"--{name.replace('_', '-')}" for name in names if getattr(group, name) != getattr(default, name)]
-    return given
-
-
-def as_raw_table(kind: ModelKind, given: Sequence[str], data: Path) -> bool:
-    """Whether to fit the model for a raw table."""
-    if kind is ModelKind.TABLE and given:
-        raise InvalidParameter(
-            f"--model table finds its own settings; {', '.join(given)} must not be given with it. Leave it out, or use "
-            "--model kernel."
-        )
-    if kind is ModelKind.AUTO:
-        return not given and is_raw_table(data) and not looks_like_libsvm_file(data)
-    return kind is ModelKind.TABLE
-
-
-def _check_kernel_options(missing: Missing | None, kinds: str | None) -> None:
-    if missing not in (None, Missing.ERROR) or kinds is not None:
-        option = "--kinds" if kinds is not None else f"--missing {missing}"
-        raise InvalidParameter(
-            f"{option} needs the model for raw tables; a kernel machine with given settings takes complete columns of "
-            "numbers. Use --model table, without settings of a kernel machine."
-        )
-
-
-def _fit_raw_table(
-    data: Path,
-    out: Path | None,
-    missing: Missing | None,
+def _fit_table_model(
+    data: RawData,
+    path: Path,
     kinds: str | None,
-    table: TableOptions,
     model: ModelOptions,
     solver: SolverOptions,
     compute: ComputeOptions,
     report: ReportOptions,
 ) -> None:
     """Fit the model for a raw table, and write it to a file."""
-    from joker.cli import table_models
+    from joker.tables import JokerClassifier, JokerRegressor
 
-    path = _checked_output(out, data)
-    rows = open_training(data, table, missing or Missing.IMPUTE, report)
-    limit = None if math.isinf(solver.max_time) else solver.max_time
-    fitted, took = table_models.fit_table(rows, model, compute, kinds, limit, report)
-    fitted.save(path)
-    report.summary({**table_models.facts_of(fitted, path, as_json=report.as_json), **took})
+    max_time = parse.AUTO if math.isinf(solver.max_time) else solver.max_time
+    settings: dict[str, Any] = {
+        "columns": parse.kinds(kinds),
+        "max_time": max_time,
+        "device": parse.AUTO if compute.device is None else compute.device,
+        "memory": compute.memory,
+        "random_state": compute.seed,
+    }
+    y = data.y
+    task = _task_of_table(data, model, report)
+    if task == "classification":
+        y = y.astype(np.int64) if y.dtype.kind == "f" and (y == np.round(y)).all() else y
+        weights = parse.class_weights(model.class_weight, np.unique(y))
+        estimator: Any = JokerClassifier(class_weight=weights, **settings)
+    else:
+        estimator = JokerRegressor(**settings)
+    started = time.perf_counter()
+    estimator.fit(data.inputs, y)
+    seconds = time.perf_counter() - started
+    estimator.target_name_ = data.target
+    estimator.save(path)
+    report.summary({**TableModel(estimator).facts(path, as_json=report.as_json), "seconds": seconds})
+
+
+def _task_of_table(data: RawData, model: ModelOptions, report: ReportOptions) -> str:
+    """Return the task that --task names, or else that of the target, and say which; refuse a target that is neither."""
+    y, guess = data.y, guess_task(data.y)
+    task = TASKS.get(model.task, guess.task)
+    distinct = len(np.unique(y))
+    repeats = y.dtype.kind == "f" or len(y) < MIN_ROWS or distinct <= MAX_CLASS_SHARE * len(y)
+    if task == "classification" and not model.task and not repeats:
+        raise InvalidData(
+            f"classes must repeat; the target {data.target!r} is text with {distinct:,} distinct values in {len(y):,} "
+            f"rows, such as {str(y[0])!r}. Write numbers as numbers, use another --target, or say --task classify."
+        )
+    reason = "" if model.task else f" because it has {guess.reason}"
+    report.note(f"The target {data.target!r} means {task}{reason}; --task changes that.")
+    if task == "regression" and y.dtype.kind != "f":
+        raise InvalidParameter(f"--task regress needs a target of numbers; {data.target!r} is text.")
+    return task
 
 
 @contextmanager
@@ -181,18 +291,16 @@ def training_store(
 
     Each of ``settings``, the keyword arguments of an estimator, is checked before a table is read.
     """
-    from joker.cli.build_estimator import check_options, task_of
-
-    if row_stores.is_store(data):
-        store = row_stores.open_given(data, table)
+    if data_files.is_store(data):
+        store = data_files.open_given(data, table)
         check_options(model, task_of(model, store.task), store.shape[1], settings)
         yield store
         return
-    source = row_stores.open_table(data, table)
+    source = data_files.open_table(data, table)
     task = task_of(model, "classification" if source.schema.text_target else None)
-    path = row_stores.temporary_path(out, compute.scratch, data)
+    path = data_files.temporary_path(out, compute.scratch, data)
     check_options(model, task, source.schema.width, settings)
-    with row_stores.temporary_store(source, path, task, compute, report) as store:
+    with data_files.temporary_store(source, path, task, compute, report) as store:
         yield store
 
 
@@ -215,7 +323,7 @@ def checkpoint(out: Path, resume: bool | None, report: ReportOptions) -> Iterato
         if new or (before is not None and resume and isinstance(error, KeyboardInterrupt)):
             error.add_note(f"A checkpoint is in {path}; the same command with --resume continues from it.")
         raise
-    if current().rank:  # the first process has written the file
+    if current().rank:  # rank 0 has written the file
         return
     for left in (path, *out.parent.glob(f"{glob.escape(path.name)}.*.part")):  # a killed process leaves the latter
         left.unlink(missing_ok=True)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from joker.cli import row_stores
-from joker.cli.command import Command
-from joker.cli.console import ReportOptions
+from joker.cli import data_files
+from joker.cli.command import Command, ReportOptions
 from joker.cli.convert import facts_of_store
-from joker.cli.model_files import facts_of, open_model
+from joker.cli.model_files import open_model
 from joker.data import open_store
-from joker.data.store.header import STORE_VERSION
+from joker.data.store.format import STORE_VERSION
 from joker.errors import MissingFile
-from joker.models.io import container
 from joker.runtime import VERSION, format_bytes, gpus
 
 PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow", "h5py", "triton")
@@ -37,31 +36,27 @@ def info(
 def _file(path: Path, as_json: bool) -> dict[str, Any]:
     if not path.exists():
         raise MissingFile(f"a file must exist; there is no {path}. Check the path.")
-    if row_stores.is_store(path):
+    if data_files.is_store(path):
         return {**facts_of_store(open_store(path)), "format": STORE_VERSION}
-    facts = facts_of(open_model(path), path, as_json=as_json)
-    document, _ = container.read(path)
-    return {**facts, **{name: document[name] for name in ("written_by", "sha256")}, "format": document["version"]}
+    model = open_model(path)
+    header = {name: model.document[name] for name in ("written_by", "sha256")}
+    return {**model.facts(path, as_json=as_json), **header, "format": model.document["version"]}
 
 
 def _machine() -> dict[str, Any]:
-    versions = {name: _version(name) for name in PACKAGES}
+    versions = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     return {
         "joker": VERSION,
         "python": platform.python_version(),
-        **{name: text for name, text in versions.items() if text},
+        **versions,
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "free_memory": _free_memory(),
         "gpus": [f"{name}, {format_bytes(free)} of {format_bytes(total)} free" for name, free, total in gpus()],
     }
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _free_memory() -> str | None:

@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import roc_auc_score
 
+from joker.cli.model_files import LoadedModel
 from joker.errors import InvalidData
-from joker.estimators.base import KernelEstimator
-from joker.estimators.classification import BaseClassifier, codes_of
-from joker.estimators.scoring import with_predictions
+from joker.estimators.classification import codes_of
 
 
 class Metrics(ABC):
     """Metrics of a model on rows that come in batches."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         self.model = model
         self.rows = 0
 
@@ -43,27 +42,26 @@ class ClassMetrics(Metrics):
     Only the area under the curve stores values of every row: its score and its class.
     """
 
-    model: BaseClassifier
-
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         super().__init__(model)
+        self.classes = model.estimator.classes_
         self.right = 0
         self.log_loss = 0.0
         self.scores: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     def _count(self, x: Any, y: NDArray[Any], first: int) -> None:
         codes = self._codes(y, first)
-        model = with_predictions(self.model, x)
-        self.right += int(np.sum(codes_of(model.predict(x), model.classes_) == codes))
-        if len(model.classes_) == 2:
-            self.scores.append((model.decision_function(x), codes.astype(bool)))
-        if hasattr(model, "predict_proba"):
-            p = model.predict_proba(x)[np.arange(len(codes)), codes]
+        labels, scores, probabilities = self.model.classify(x)
+        self.right += int(np.sum(codes_of(labels, self.classes) == codes))
+        if len(self.classes) == 2:
+            self.scores.append((scores, codes.astype(bool)))
+        if probabilities is not None:
+            p = probabilities[np.arange(len(codes)), codes]
             self.log_loss -= float(np.log(np.maximum(p.astype(np.float64), np.finfo(p.dtype).tiny)).sum())
 
     def _codes(self, y: NDArray[Any], first: int) -> NDArray[np.intp]:
         """The index of each label among the classes of the model."""
-        classes = self.model.classes_
+        classes = self.classes
         labels = y if (y.dtype.kind == "U") == (classes.dtype.kind == "U") else as_text(y)
         names = classes if labels is y else as_text(classes)
         order = np.argsort(names)
@@ -77,21 +75,18 @@ class ClassMetrics(Metrics):
 
     @property
     def values(self) -> dict[str, float | None]:
+        scores, signs = map(np.concatenate, zip(*self.scores, strict=True)) if self.scores else ((), np.array([]))
         return {
             "accuracy": self.right / self.rows,
-            "auc": self._area() if self.scores else None,
-            "log_loss": self.log_loss / self.rows if hasattr(self.model, "predict_proba") else None,
+            "auc": float(roc_auc_score(signs, scores)) if signs.any() and not signs.all() else None,
+            "log_loss": self.log_loss / self.rows if hasattr(self.model.estimator, "predict_proba") else None,
         }
-
-    def _area(self) -> float | None:
-        scores, signs = (np.concatenate(parts) for parts in zip(*self.scores, strict=True))
-        return float(roc_auc_score(signs, scores)) if signs.any() and not signs.all() else None
 
 
 class NumberMetrics(Metrics):
     """RMSE, MAE, R² and the relative error, the root mean square of ``(f − y)/y``, if no target is 0."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         super().__init__(model)
         self.sums: dict[str, NDArray[np.float64]] = {}
         self.centre: NDArray[np.float64] | None = None
@@ -99,7 +94,7 @@ class NumberMetrics(Metrics):
 
     def _count(self, x: Any, y: NDArray[Any], first: int) -> None:
         y = y.reshape(len(y), -1).astype(np.float64)
-        f = self.model.predict(x).reshape(len(y), -1).astype(np.float64)
+        f = self.model.estimator.predict(x).reshape(len(y), -1).astype(np.float64)
         if y.shape[1] not in (1, f.shape[1]):
             raise InvalidData(
                 f"the target must have the {f.shape[1]} columns that the model predicts; got {y.shape[1]}. "
@@ -134,29 +129,26 @@ class QuantileMetrics(NumberMetrics):
     @property
     def levels(self) -> NDArray[np.float64]:
         """The levels of the model."""
-        return np.atleast_1d(np.asarray(self.model.quantile if self.model.quantile is not None else 0.5, dtype=float))
+        given = self.model.estimator.quantile
+        return np.atleast_1d(np.asarray(0.5 if given is None else given, dtype=float))
 
     def _terms(self, f: NDArray[Any], y: NDArray[Any], moved: NDArray[Any]) -> dict[str, NDArray[Any]]:
         above = y - f
-        return {
-            "pinball": np.maximum(self.levels * above, (self.levels - 1) * above),
-            "covered": above <= 0,
-            "size": np.abs(above),
-        }
+        pinball = np.maximum(self.levels * above, (self.levels - 1) * above)
+        return {"pinball_loss": pinball, "coverage": above <= 0, "mae": np.abs(above)}
 
     @property
     def values(self) -> dict[str, Any]:
         means = {name: (total / self.rows).tolist() for name, total in self.sums.items()}
-        names = {"pinball": "pinball_loss", "covered": "coverage", "size": "mae"}
-        shown = {label: means[name] for name, label in names.items()}
-        return shown if len(self.levels) > 1 else {name: values[0] for name, values in shown.items()}
+        return means if len(self.levels) > 1 else {name: values[0] for name, values in means.items()}
 
 
-def metrics_of(model: KernelEstimator) -> Metrics:
+def metrics_of(model: LoadedModel) -> Metrics:
     """Return the metrics for a model."""
-    if is_classifier(model):
+    estimator = model.estimator
+    if is_classifier(estimator):
         return ClassMetrics(model)
-    of_quantiles = hasattr(model, "quantile") and getattr(model, "loss", "quantile") == "quantile"
+    of_quantiles = hasattr(estimator, "quantile") and getattr(estimator, "loss", "quantile") == "quantile"
     return QuantileMetrics(model) if of_quantiles else NumberMetrics(model)
 
 

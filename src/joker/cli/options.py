@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from joker.cli import parse
-from joker.data.sources.read_options import MAX_INPUTS
+from joker.data.readers.source import MAX_INPUTS
 from joker.errors import InvalidParameter
 
 table_option = partial(typer.Option, rich_help_panel="The table")
@@ -21,47 +20,13 @@ solver_option = partial(typer.Option, rich_help_panel="The fit")
 compute_option = partial(typer.Option, rich_help_panel="Device, memory and seed")
 
 
-class MultiClass(StrEnum):
-    """How more than two classes are fitted."""
-
-    OVR = "ovr"
-    SOFTMAX = "softmax"
-    CRAMMER_SINGER = "crammer_singer"
-
-
-class Categories(StrEnum):
-    """How columns of text are read."""
-
-    ONE_HOT = "one-hot"
-    REFUSE = "refuse"
-
-
-class Missing(StrEnum):
-    """What is done with missing values."""
-
-    IMPUTE = "impute"
-    DROP = "drop"
-    ERROR = "error"
-
-
-class ModelKind(StrEnum):
-    """The model that is fitted: the best one for a raw table, or one kernel machine with given settings."""
-
-    AUTO = "auto"
-    TABLE = "table"
-    KERNEL = "kernel"
-
-
-class Task(StrEnum):
-    """The kind of the target."""
-
-    CLASSIFY = "classify"
-    REGRESS = "regress"
-
-    @property
-    def noun(self) -> str:
-        """The name of the task in the library."""
-        return "classification" if self is Task.CLASSIFY else "regression"
+MultiClass = Literal["ovr", "softmax", "crammer_singer"]  # how more than two classes are fitted
+Categories = Literal["one-hot", "refuse"]  # how columns of text are read
+Missing = Literal["impute", "drop", "error"]  # what is done with missing values
+# The model that is fitted: the best one for a raw table, or one kernel machine with given settings.
+ModelChoice = Literal["auto", "table", "kernel"]
+Task = Literal["classify", "regress"]  # the kind of the target
+TASKS: dict[str | None, str] = {"classify": "classification", "regress": "regression"}  # the names in the library
 
 
 DataFile = Annotated[
@@ -74,8 +39,6 @@ DataFile = Annotated[
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `joker fit` or `joker tune` wrote.")]
 Memory = Annotated[str, compute_option(help="The memory to use, such as 500MB or 2GiB.", metavar="SIZE")]
 Device = Annotated[str | None, compute_option(help="Where to compute: cpu, cuda, cuda:1.", metavar="NAME")]
-Precision = Annotated[str, compute_option(help="mixed, float32, float64 or auto.", metavar="NAME")]
-Seed = Annotated[int, compute_option(help="The seed of all random numbers.", min=0)]
 
 
 @dataclass(frozen=True)
@@ -106,23 +69,16 @@ class TableFormat:
     ] = MAX_INPUTS
 
     @property
-    def keywords(self) -> dict[str, Any]:
-        """The keyword arguments of `open_source`."""
-        delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
-        header = "auto" if self.header is None else self.header
-        return {
-            "delimiter": delimiter,
-            "header": header,
-            "inputs": self.inputs,
-            "max_inputs": self.max_inputs,
-            "decimal": self.decimal,
-        }
-
-    @property
     def raw(self) -> dict[str, Any]:
         """The keyword arguments of `read_raw_table`."""
-        keywords = TableFormat.keywords.fget(self)  # type: ignore[attr-defined]
-        return {name: keywords[name] for name in ("delimiter", "header", "decimal")}
+        delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
+        header = "auto" if self.header is None else self.header
+        return {"delimiter": delimiter, "header": header, "decimal": self.decimal}
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The keyword arguments of `open_source`."""
+        return {**self.raw, "inputs": self.inputs, "max_inputs": self.max_inputs}
 
 
 @dataclass(frozen=True)
@@ -147,19 +103,20 @@ class TableOptions(TableFormat):
     drop: Annotated[str | None, table_option(metavar="A,B,...", help="Columns that are no inputs.")] = None
     categories: Annotated[
         Categories, table_option(help="Columns of text: one 0/1 column for each distinct value, or an error.")
-    ] = Categories.REFUSE
+    ] = "refuse"
 
     @property
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments of `open_source`."""
-        chosen = {"target": self.target, "columns": parse.names(self.columns), "categories": self.categories.value}
+        chosen = {"target": self.target, "columns": parse.names(self.columns), "categories": self.categories}
         return {**super().keywords, **chosen, "drop": parse.names(self.drop)}
 
-    @property
-    def given(self) -> list[str]:
-        """The options that differ from their defaults."""
-        default = TableOptions()
-        return [f"--{name}" for name in vars(self) if getattr(self, name) != getattr(default, name)]
+
+def changed(options: Any) -> list[str]:
+    """Return the options of a group that differ from their defaults."""
+    default = type(options)()
+    names = [name for name in vars(options) if getattr(options, name) != getattr(default, name)]
+    return [f"--{name.replace('_', '-')}" for name in names]
 
 
 @dataclass(frozen=True)
@@ -180,8 +137,8 @@ class ModelOptions:
     multi_class: Annotated[
         MultiClass | None,
         model_option(
-            help="More than two classes: each against the rest (default), or one problem for all of them with the "
-            "logistic loss (softmax) or the hinge (crammer_singer).",
+            help="More than two classes: one-vs-rest (default), or one problem for all of them with the "
+            "logistic loss (softmax) or the hinge (crammer_singer)."
         ),
     ] = None
     calibrate: Annotated[
@@ -207,9 +164,7 @@ class ModelOptions:
     intercept: Annotated[bool, model_option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True
     m: Annotated[
         str,
-        model_option(
-            "-m", metavar="N", help="Random features: their number, 'auto', or 'exact' for the kernel itself."
-        ),
+        model_option("-m", metavar="N", help="Random features: their number, 'auto', or 'exact' for the exact kernel."),
     ] = parse.AUTO
     features: Annotated[str, model_option(metavar="KIND", help="The kind of features, such as fourier.")] = parse.AUTO
 
@@ -261,8 +216,7 @@ class SolverOptions:
     tol: Annotated[float, solver_option(help="The relative duality gap at which to stop.")] = 1e-3
     max_time: Annotated[float, solver_option(metavar="SECONDS", help="The maximum time of the fit.")] = math.inf
     method: Annotated[
-        str,
-        solver_option(metavar="NAME", help="auto, random_blocks, greedy_blocks or conjugate_gradients."),
+        str, solver_option(metavar="NAME", help="auto, random_blocks, greedy_blocks or conjugate_gradients.")
     ] = parse.AUTO
     averaging: Annotated[bool, solver_option("--averaging/--no-averaging", help="Average the iterates.")] = True
     momentum: Annotated[bool, solver_option("--momentum/--no-momentum", help="Accelerate the steps.")] = False
@@ -290,9 +244,9 @@ class ComputeOptions:
     """The device, the memory, the random numbers, and the folder for temporary files."""
 
     device: Device = None
-    precision: Precision = parse.AUTO
+    precision: Annotated[str, compute_option(help="mixed, float32, float64 or auto.", metavar="NAME")] = parse.AUTO
     memory: Memory = parse.AUTO
-    seed: Seed = 0
+    seed: Annotated[int, compute_option(help="The seed of all random numbers.", min=0)] = 0
     scratch: Annotated[
         Path | None,
         compute_option(

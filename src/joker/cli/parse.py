@@ -62,7 +62,7 @@ def penalties(text: str) -> float | list[float]:
 
 
 def features(text: str) -> int | str | None:
-    """Parse the number of features: a whole number, "auto", or "exact" for the kernel itself."""
+    """Parse the number of features: a whole number, "auto", or "exact" for the exact kernel."""
     return None if text == EXACT else whole(text, "-m", AUTO, EXACT)
 
 
@@ -108,6 +108,20 @@ def names(text: str | None) -> list[str] | None:
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True))]
 
 
+def kinds(text: str | None) -> dict[str, str] | None:
+    """Parse kinds of columns: ``zip=category,note=drop``.
+
+    >>> kinds("zip=category, note=drop")
+    {'zip': 'category', 'note': 'drop'}
+    """
+    if text is None:
+        return None
+    pairs = [term.rpartition("=") for term in names(text) or []]
+    if not all(name and kind for name, _, kind in pairs):
+        raise InvalidParameter(f"--kinds must be names with kinds, such as zip=category; got {text!r}. Correct it.")
+    return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+
 def class_weights(text: str | None, classes: Any) -> dict[Any, float] | str | None:
     """Parse "balanced", or weights of classes: ``ham=1,spam=5``.
 
@@ -131,17 +145,11 @@ def class_weights(text: str | None, classes: Any) -> dict[Any, float] | str | No
 
 def _label(name: str, known: dict[str, Any]) -> Any:
     """The class with this name, or with this value if classes are numbers; None if there is none."""
-    if name in known:
-        return known[name]
-    same = [label for label in known.values() if not isinstance(label, str) and str(float(label)) == _plain(name)]
-    return same[0] if same else None
-
-
-def _plain(name: str) -> str:
+    by_value = {float(label): label for label in known.values() if not isinstance(label, str)}
     try:
-        return str(float(name))
+        return known[name] if name in known else by_value.get(float(name))
     except ValueError:
-        return name
+        return None
 
 
 def _range(term: str) -> list[float]:

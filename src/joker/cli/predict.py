@@ -1,37 +1,29 @@
-"""``joker predict``: predictions for the rows of a table, in bounded memory."""
+"""``joker predict`` and ``joker evaluate``: predictions for the rows of a table, and their quality."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from joker.cli import model_files, parse, raw_tables, row_stores, table_models
-from joker.cli.command import Command
-from joker.cli.console import ReportOptions
-from joker.cli.options import DataFile, Device, Memory, ModelFile, TableFormat
-from joker.cli.prediction_files import check_table_output, write_table
-from joker.errors import InvalidParameter
+from joker.cli import parse
+from joker.cli.command import Command, ReportOptions
+from joker.cli.data_files import check_table_output, is_store, write_table
+from joker.cli.model_files import open_model
+from joker.cli.options import DataFile, Device, Memory, ModelFile, TableFormat, table_option
+from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import DEFAULT_BUDGET, parse_bytes
 
 MAX_BATCH_ROWS = 2**16  # larger batches are not faster
+OUT_HELP = "The file of the predictions: .csv or .parquet."
 BATCH_SHARE = 8  # reading a batch takes at most this fraction, one eighth, of the memory
 
 
 def predict(
     model: ModelFile,
     data: DataFile,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="The file of the predictions: .csv or .parquet.",
-            parser=parse.output_path,
-        ),
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help=OUT_HELP, parser=parse.output_path)],
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     memory: Memory = "auto",
     device: Device = None,
@@ -40,45 +32,63 @@ def predict(
 ) -> None:
     """Predict for each row of a table, which may be larger than memory."""
     check_table_output(out, model, data)
-    if row_stores.is_store(data):
+    if is_store(data):
         raise InvalidParameter(
             f"DATA must be a table with its rows in their original order; {data} is a row store, which has them in "
             "random order. Give the file that it was converted from."
         )
-    fitted = model_files.open_model(model, device=device, memory=memory)
-    if table_models.is_table_model(fitted):
-        _predict_raw_table(fitted, data, out, proba, memory, table_format, report)
-        return
-    names, predicted = model_files.outputs(fitted, proba)
-    source = model_files.open_like_training(data, fitted, None, **table_format.keywords)
-    rows = 0
+    fitted = open_model(model, device=device, memory=memory)
+    names, predicted = fitted.outputs(proba)
+    rows = fitted.open(data, None, table_format)
+    done = 0
     with write_table(out, names) as write, report.progress_bar("predict") as update:
-        for batch in source.batches(batch_rows(memory, source.schema.width, len(names))):
+        for batch in rows.batches(batch_rows(memory, rows.width, len(names))):
             write(predicted(batch.x))
-            rows = batch.first + len(batch)
-            update(rows, source.rows)
-    report.summary({"out": str(out), "rows": rows, "columns": names})
-
-
-def _predict_raw_table(
-    fitted: Any, data: Path, out: Path, proba: bool, memory: str, table_format: TableFormat, report: ReportOptions
-) -> None:
-    """Predict the rows of a raw table, whose columns are found by name."""
-    names, predicted = table_models.outputs(fitted, proba)
-    table, columns = raw_tables.open_inputs(data, table_format)
-    inputs, rows = table_models.inputs_of(fitted, table, columns), 0
-    with write_table(out, names) as write, report.progress_bar("predict") as update:
-        for batch in raw_tables.batches(inputs, batch_rows(memory, inputs.num_columns, len(names))):
-            write(predicted(batch))
-            rows += batch.num_rows
-            update(rows, inputs.num_rows)
-    report.summary({"out": str(out), "rows": rows, "columns": names})
+            done = batch.first + len(batch)
+            update(done, rows.total)
+    report.summary({"out": str(out), "rows": done, "columns": names})
 
 
 def batch_rows(memory: str, width: int, outputs: int) -> int:
     """Return the number of rows to read at a time."""
     budget = DEFAULT_BUDGET if memory == "auto" else parse_bytes(memory)
     return max(1, min(MAX_BATCH_ROWS, budget // BATCH_SHARE // (8 * (width + 4 * outputs))))
+
+
+def evaluate(
+    model: ModelFile,
+    data: DataFile,
+    target: Annotated[
+        str | None,
+        table_option(
+            "--target", "-t", metavar="COLUMN", help="The column of true values; by default the target of the fit."
+        ),
+    ] = None,
+    memory: Memory = "auto",
+    device: Device = None,
+    table_format: TableFormat = TableFormat(),  # noqa: B008
+    report: ReportOptions = ReportOptions(),  # noqa: B008
+) -> None:
+    """Compare predictions with true values.
+
+    Classes: accuracy, AUC (two classes), log loss (models with probabilities). Numbers: RMSE, MAE, R² and the relative
+    error, the root mean square of (prediction − truth)/truth, if no true value is 0. Quantiles: the pinball loss, the
+    share of true values that are at most the prediction, and MAE.
+    """
+    from joker.cli.metrics import metrics_of
+
+    fitted = open_model(model, device=device, memory=memory)
+    metrics = metrics_of(fitted)
+    rows = fitted.open(data, target, table_format, labelled=True)
+    with report.progress_bar("evaluate") as update:
+        for batch in rows.batches(batch_rows(memory, rows.width, 1)):
+            if batch.y is None:
+                raise InvalidData(
+                    f"{data}: the table must have the column of true values; it has not. Name it with --target."
+                )
+            metrics.add(batch.x, batch.y, batch.first)
+            update(metrics.rows, rows.total)
+    report.result({"model": str(model), "data": str(data), "rows": metrics.rows, **metrics.values})
 
 
 PREDICT = Command(
@@ -89,3 +99,4 @@ PREDICT = Command(
         "joker predict model.joker new.parquet -o p.parquet --proba",
     ),
 )
+EVALUATE = Command("evaluate", evaluate, ("joker evaluate model.joker test.csv --target price --json",))

@@ -12,14 +12,13 @@ import typer
 
 from joker.callbacks import Callback, Run
 from joker.cli import parse
-from joker.cli.command import Command
-from joker.cli.console import ReportOptions
-from joker.cli.fit import Out, progress, training_store
-from joker.cli.model_files import facts_of
+from joker.cli.command import Command, ReportOptions
+from joker.cli.data_files import check_output
+from joker.cli.fit import Out, make_estimator, progress, training_store
+from joker.cli.model_files import KernelModel
 from joker.cli.options import ComputeOptions, DataFile, ModelOptions, SolverOptions, TableOptions
-from joker.cli.prediction_files import check_output
 from joker.distributed import current
-from joker.runtime.atomic_file import exclusive
+from joker.runtime.files import exclusive
 
 MAX_TRIAL_ROWS = 100_000  # more rows change the choice little and take long
 search_option = partial(typer.Option, rich_help_panel="The search")
@@ -41,7 +40,7 @@ class SearchOptions:
         bool | None,
         search_option(
             "--relevance/--no-relevance",
-            help="Whether to weight inputs by their importance, always or never; by default both are tried.",
+            help="Whether to weight inputs by their relevance (ARD), always or never; by default both are tried.",
         ),
     ] = None
     sample: Annotated[
@@ -80,7 +79,6 @@ def tune(
     Many candidates are tried on few rows, and few candidates on many rows. --json prints every trial.
     """
     from joker import tuning
-    from joker.cli import build_estimator
     from joker.tuning.halving import stage_rows
 
     settings, keywords = {**solver.keywords, **compute.keywords}, search.keywords
@@ -90,7 +88,7 @@ def tune(
         nullcontext() if out is None or current().rank else exclusive(out),
         training_store(data, table, model, _candidates(settings, keywords), compute, out, report) as store,
     ):
-        estimator = build_estimator.estimator(model, str(store.task), store.classes, **settings)
+        estimator = make_estimator(model, str(store.task), store.classes, **settings)
         with ExitStack() as bar:
             update, count = bar.enter_context(report.progress_bar("tune", "trials")), itertools.count(1)
             tuned = tuning.tune(
@@ -104,7 +102,7 @@ def tune(
             tuned.estimator.save(out)
     trials = tuned.table if report.as_json else len(tuned.table)
     chosen = {"relevance": tuned.best["relevance"], "score_of_trial": tuned.best["score"]}
-    report.result({**facts_of(tuned.estimator, out), **chosen, "trials": trials})
+    report.result({**KernelModel(tuned.estimator).facts(out), **chosen, "trials": trials})
 
 
 def _candidates(settings: dict[str, Any], keywords: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,21 +1,14 @@
 """Rows, targets, blocks, tables and row stores."""
 
-from joker.data.as_rows import as_rows, check_rows
-from joker.data.blocks import ORDERS, Blocks
-from joker.data.distinct_rows import distinct
-from joker.data.guess_task import TaskGuess, guess_task
-from joker.data.moments import Moments, moments
-from joker.data.rows import HostRows, Rows, TensorRows
-from joker.data.scaling import ScaledRows, Scaling, scaled, scaling_of
-from joker.data.schema import Column, Schema
-from joker.data.sources import Batch, Source, as_source, open_source
-from joker.data.sparse import SparseRows, sparse_rows
+from joker.data.readers import Batch, Source, as_source, open_source
+from joker.data.rows import Blocks, HostRows, Rows, TensorRows, check_finite, check_floating, check_tensor, distinct
+from joker.data.scaling import Moments, ScaledRows, Scaling, moments, scaled, scaling_of
+from joker.data.schema import Column, Schema, TaskGuess, guess_task
+from joker.data.sparse import SparseRows, as_rows, check_rows, sparse_rows
 from joker.data.store import Labels, Store, StoreRows, convert, open_shared, open_store
 from joker.data.targets import Targets, make_targets
-from joker.data.validation import check_finite, check_floating, check_tensor
 
 __all__ = [
-    "ORDERS",
     "Batch",
     "Blocks",
     "Column",

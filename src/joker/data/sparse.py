@@ -8,8 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from joker.data.rows import Rows
-from joker.data.validation import check_floating, refuse_value
+from joker.data.rows import Rows, TensorRows, check_finite, check_floating, check_tensor, refuse_value
 from joker.errors import InvalidData
 
 ENTRY_BYTES = 40  # of temporary memory for each entry that is read, without its value: five numbers of 64 bits
@@ -35,9 +34,8 @@ class SparseRows(Rows):
     >>> import torch
     >>> from joker.data import sparse_rows
     >>> rows = sparse_rows(torch.tensor([0, 1, 2]), torch.tensor([2, 0]), torch.tensor([1.0, 5.0]), inputs=3)
-    >>> rows[0:2]
-    tensor([[0., 0., 1.],
-            [5., 0., 0.]])
+    >>> rows[0:2].tolist()
+    [[0.0, 0.0, 1.0], [5.0, 0.0, 0.0]]
     """
 
     starts: Tensor  # (n + 1,), int64
@@ -81,10 +79,8 @@ class SparseRows(Rows):
 
     def _dense(self, counts: Tensor, columns: Tensor, values: Tensor) -> Tensor:  # (b,), (e,), (e,) -> (b, d)
         """Return dense rows with ``counts`` of the e entries each, in these columns and with these values."""
-        begin = torch.arange(0, len(counts) * self.inputs, self.inputs, device=self.device)
-        place = torch.repeat_interleave(begin, counts).add_(columns)
         dense = torch.zeros(len(counts) * self.inputs, dtype=self.dtype, device=self.device)
-        return dense.scatter_(0, place, values).view(len(counts), self.inputs)
+        return dense.scatter_(0, _places(counts, columns, self.inputs), values).view(len(counts), self.inputs)
 
 
 def dense_row_bytes(inputs: int, most_entries: int, itemsize: int) -> int:
@@ -92,20 +88,14 @@ def dense_row_bytes(inputs: int, most_entries: int, itemsize: int) -> int:
     return inputs * itemsize + (most_entries + 1) * (ENTRY_BYTES + itemsize)
 
 
-def sparse_rows(
-    starts: Tensor,  # (n + 1,)
-    columns: Tensor,  # (entries,)
-    values: Tensor,  # (entries,)
-    inputs: int,
-    what: str = "X",
-) -> SparseRows:
+def sparse_rows(starts: Tensor, columns: Tensor, values: Tensor, inputs: int, what: str = "X") -> SparseRows:
     """Return the rows of a CSR matrix, checked; entries at the same place are summed.
 
     Parameters
     ----------
-    starts : Tensor
+    starts : Tensor of shape (n + 1,)
         The first entry of each row, and the end of the last row.
-    columns, values : Tensor
+    columns, values : Tensor of shape (entries,)
         The column and the value of each entry, in any order within a row.
     inputs : int
         The number of inputs d.
@@ -122,9 +112,8 @@ def sparse_rows(
     >>> import torch
     >>> from joker.data import sparse_rows
     >>> rows = sparse_rows(torch.tensor([0, 1, 2]), torch.tensor([2, 0]), torch.tensor([1.0, 5.0]), inputs=3)
-    >>> rows[0:2]
-    tensor([[0., 0., 1.],
-            [5., 0., 0.]])
+    >>> rows[0:2].tolist()
+    [[0.0, 0.0, 1.0], [5.0, 0.0, 0.0]]
     """
     check_floating(values, what)
     starts = starts.detach().to(values.device, torch.int64)
@@ -132,7 +121,7 @@ def sparse_rows(
     _check_parts(starts, columns, values, inputs, what)
     entries = int(starts[-1])  # arrays of SciPy may be longer than the entries that are used
     columns, values = columns[:entries], values[:entries]
-    places = _places(starts, columns, inputs)
+    places = _places(starts.diff(), columns, inputs)
     if not bool((places[1:] > places[:-1]).all()):
         starts, columns, values = _merge(places, values, len(starts) - 1, inputs)
     bad = (~values.isfinite()).nonzero()
@@ -143,10 +132,10 @@ def sparse_rows(
     return SparseRows(starts, columns, values, inputs)
 
 
-def _places(starts: Tensor, columns: Tensor, inputs: int) -> Tensor:  # (entries,)
-    """Return the position of each entry in the dense matrix, counted row by row."""
-    begin = torch.arange(len(starts) - 1, device=starts.device) * inputs
-    return torch.repeat_interleave(begin, starts.diff()).add_(columns)
+def _places(counts: Tensor, columns: Tensor, inputs: int) -> Tensor:  # (b,), (entries,) -> (entries,)
+    """Return the position of each entry in a dense matrix, counted row by row, with ``counts`` entries in each row."""
+    begin = torch.arange(len(counts), device=counts.device) * inputs
+    return torch.repeat_interleave(begin, counts).add_(columns)
 
 
 def _merge(places: Tensor, values: Tensor, n: int, inputs: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -169,3 +158,76 @@ def _check_parts(starts: Tensor, columns: Tensor, values: Tensor, inputs: int, w
     else:
         return
     raise InvalidData(f"{what} must be a valid CSR matrix; it has {found}. Build it with scipy.sparse.csr_array.")
+
+
+def as_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
+    """Return ``x`` as Rows, detached from any gradient; it must be a finite matrix in float32 or float64.
+
+    Parameters
+    ----------
+    x : Tensor or Rows
+        The rows.
+    what : str
+        The name of the rows in messages.
+
+    Returns
+    -------
+    Rows
+        The rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import as_rows
+    >>> as_rows(torch.zeros(3, 2)).shape
+    (3, 2)
+    """
+    if isinstance(x, Rows):
+        x.check(what)
+        return x
+    if isinstance(x, Tensor) and x.layout in (torch.sparse_csr, torch.sparse_coo) and x.dim() == 2:
+        return _from_sparse(x.detach(), what)
+    check_tensor(x, what)
+    if x.dim() != 2:
+        remedy = f"Use {what}[:, None] for one input." if x.dim() == 1 else "Reshape it."
+        raise InvalidData(f"{what} must have two dimensions, rows and inputs; got shape {tuple(x.shape)}. {remedy}")
+    check_floating(x, what)
+    check_finite(x, what)
+    return TensorRows(x.detach(), checked=True)
+
+
+def _from_sparse(x: Tensor, what: str) -> SparseRows:
+    if x.layout == torch.sparse_csr:
+        return sparse_rows(x.crow_indices(), x.col_indices(), x.values(), x.shape[1], what)
+    x = x.coalesce()
+    rows, columns = x.indices()
+    ends = torch.bincount(rows, minlength=x.shape[0]).cumsum(0)
+    return sparse_rows(torch.cat([ends.new_zeros(1), ends]), columns, x.values(), x.shape[1], what)
+
+
+def check_rows(x: Tensor | Rows, what: str = "X") -> Rows:  # (n, d)
+    """Return ``x`` as Rows; it must also have at least one row and one input.
+
+    Parameters
+    ----------
+    x : Tensor or Rows
+        The rows.
+    what : str
+        The name of the rows in messages.
+
+    Returns
+    -------
+    Rows
+        The rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import check_rows
+    >>> check_rows(torch.zeros(3, 2)).shape
+    (3, 2)
+    """
+    rows = as_rows(x, what)
+    if 0 in rows.shape:
+        raise InvalidData(f"{what} must have at least one row and one input; got shape {rows.shape}. Add data.")
+    return rows

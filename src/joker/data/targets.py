@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from joker.data.validation import check_finite, check_floating, check_tensor
+from joker.data.rows import check_finite, check_floating, check_tensor
 from joker.errors import InvalidData, InvalidParameter
 
 
@@ -31,8 +31,7 @@ class Targets:
     --------
     >>> import torch
     >>> from joker.data import make_targets
-    >>> targets = make_targets(torch.tensor([1.0, 2.0]), lam=[0.1, 1.0])
-    >>> targets.lam
+    >>> make_targets(torch.tensor([1.0, 2.0]), lam=[0.1, 1.0]).lam
     tensor([0.1000, 1.0000])
     """
 
@@ -65,10 +64,7 @@ def _some(values: Tensor, rows: Tensor | slice) -> Tensor:
 
 
 def make_targets(
-    y: Tensor,  # (n,) or (n, t)
-    lam: float | Sequence[float] | Tensor,
-    weights: Tensor | None = None,  # (n,) or (n, t)
-    dtype: torch.dtype | None = None,
+    y: Tensor, lam: float | Sequence[float] | Tensor, weights: Tensor | None = None, dtype: torch.dtype | None = None
 ) -> Targets:
     """Check targets, λ and weights, and return them with matching columns.
 
@@ -81,7 +77,7 @@ def make_targets(
         The targets.
     lam : float, sequence of float or Tensor
         The penalty of each column.
-    weights : Tensor of shape (n,), optional
+    weights : Tensor of shape (n,) or (n, t), optional
         The weights of the rows.
     dtype : torch.dtype, optional
         The type of the targets.
@@ -95,8 +91,7 @@ def make_targets(
     --------
     >>> import torch
     >>> from joker.data import make_targets
-    >>> targets = make_targets(torch.tensor([1.0, 2.0]), lam=[0.1, 1.0])
-    >>> targets.lam
+    >>> make_targets(torch.tensor([1.0, 2.0]), lam=[0.1, 1.0]).lam
     tensor([0.1000, 1.0000])
     """
     check_tensor(y, "y")

@@ -3,7 +3,6 @@
 This is the only package that uses ``torch.distributed``.
 """
 
-from joker.distributed.group import ALONE, Group, activate, current
-from joker.distributed.torch_group import TorchGroup, group
+from joker.distributed.group import ALONE, Group, TorchGroup, activate, current, group
 
 __all__ = ["ALONE", "Group", "TorchGroup", "activate", "current", "group"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, TypeVar
 
+import torch
+import torch.distributed as dist
 from torch import Tensor
 
-from joker.errors import ProcessesDiffer
+from joker.errors import InvalidParameter, ProcessesDiffer, ProcessLost
+from joker.runtime.devices import use_own_gpu
 
 Value = TypeVar("Value")
 
@@ -43,7 +48,7 @@ class Group:
         return own
 
     def broadcast_(self, tensor: Tensor) -> Tensor:
-        """Replace a tensor by that of the first process, in place, and return it."""
+        """Replace a tensor by that of rank 0, in place, and return it."""
         return tensor
 
     def sum_bytes_(self, tensor: Tensor) -> Tensor:
@@ -54,7 +59,7 @@ class Group:
         return tensor
 
     def decide(self, value: Value) -> Value:
-        """Return the value of the first process."""
+        """Return the value of rank 0."""
         return value
 
     def collect(self, value: Value) -> list[Value]:
@@ -62,7 +67,7 @@ class Group:
         return [value]
 
     def numbers(self, *values: float) -> tuple[float, ...]:
-        """Return the numbers of the first process, which takes less time than `decide`."""
+        """Return the numbers of rank 0, which takes less time than `decide`."""
         return values
 
     def check_equal(self, facts: Mapping[str, Any]) -> None:
@@ -125,3 +130,135 @@ def activate(group: Group) -> Iterator[Group]:
         yield group
     finally:
         _active.remove(group)
+
+
+TIMEOUT = 60.0  # seconds that a process waits for the others
+
+
+class TorchGroup(Group):
+    """All processes of the process group that ``torch.distributed`` has initialised.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds that a process waits for the others.
+
+    Examples
+    --------
+    `joker.distributed.group` makes it where several processes were started:
+
+    >>> import joker
+    >>> with joker.distributed.group() as processes:
+    ...     isinstance(processes, joker.distributed.TorchGroup)
+    False
+    """
+
+    def __init__(self, timeout: float = TIMEOUT) -> None:
+        self.timeout, self.sent = timeout, 0
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        with self._calling("first message"):
+            # A group of our own: its limit of time is ours, and no operation of the caller comes between.
+            self._group = dist.new_group(timeout=timedelta(seconds=timeout))
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        with self._calling("sum"):
+            dist.all_reduce(self._counted(tensor), group=self._group)
+        return tensor
+
+    def whole(self, own: Tensor, n: int) -> Tensor:
+        parts = [self.part(n, rank) for rank in range(self.size)]
+        longest = max(part.stop - part.start for part in parts)
+        given = own.new_zeros(longest, *own.shape[1:])
+        given[: len(own)] = own
+        found = [torch.empty_like(given) for _ in parts]
+        with self._calling("gather"):
+            dist.all_gather(found, self._counted(given), group=self._group)
+        return torch.cat([part[: at.stop - at.start] for part, at in zip(found, parts, strict=True)])
+
+    def broadcast_(self, tensor: Tensor) -> Tensor:
+        with self._calling("broadcast"):
+            dist.broadcast(self._counted(tensor), 0, group=self._group)
+        return tensor
+
+    def sum_bytes_(self, tensor: Tensor) -> Tensor:
+        found = self.sum_(tensor.to(self._device))
+        return tensor if found is tensor else tensor.copy_(found)
+
+    def numbers(self, *values: float) -> tuple[float, ...]:
+        return tuple(self.broadcast_(torch.tensor(values, dtype=torch.float64, device=self._device)).tolist())
+
+    def decide(self, value: Value) -> Value:
+        found = [value]
+        with self._calling("broadcast"):
+            dist.broadcast_object_list(found, 0, group=self._group, device=self._device)
+        return found[0]
+
+    def collect(self, value: Value) -> list[Value]:
+        found = [value] * self.size
+        with self._calling("gather"):
+            dist.all_gather_object(found, value, group=self._group)
+        return found
+
+    @property
+    def _device(self) -> torch.device:
+        """Where small messages are: NCCL sends from GPUs only."""
+        return torch.device("cuda" if dist.get_backend(self._group) == "nccl" else "cpu")
+
+    def _counted(self, tensor: Tensor) -> Tensor:
+        self.sent += tensor.numel() * tensor.element_size()
+        return tensor
+
+    @contextmanager
+    def _calling(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:  # also dist.DistBackendError
+            raise ProcessLost(
+                f"all {self.size} processes of a group must take part in each step; process {self.rank} got no answer "
+                f"to its {what}: another process has ended, or did not answer within {self.timeout:g} s. Read what "
+                "the process that ended first has printed, and start all of them again."
+            ) from error
+
+
+@contextmanager
+def group(timeout: float = TIMEOUT) -> Iterator[Group]:
+    """Let all fits inside be done by all processes of ``torch.distributed`` together.
+
+    Each process runs the same program on the same data. It is started by ``torchrun``, by Ray, or by any launcher that
+    initialises ``torch.distributed`` or sets its environment variables; without them, one process works alone. Where
+    this initialises it, ``device="cuda"`` is the GPU with the number ``$LOCAL_RANK``: the processes of a computer have
+    a GPU each.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds that a process waits for the others before it gives up.
+
+    Yields
+    ------
+    Group
+        The group, with the ``rank`` of this process and its ``size``.
+
+    Examples
+    --------
+    >>> import joker, numpy as np
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> with joker.distributed.group() as processes:
+    ...     model = joker.KernelRidge(lam=1e-3).fit(X, np.sin(X[:, 0]))
+    >>> processes.size
+    1
+    """
+    if not timeout > 0:
+        raise InvalidParameter(f"timeout must be a positive number of seconds; got timeout={timeout!r}. Use 60.")
+    several = dist.is_available() and (dist.is_initialized() or "WORLD_SIZE" in os.environ)
+    began = several and not dist.is_initialized()
+    if began:
+        use_own_gpu(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group(timeout=timedelta(seconds=timeout))
+    try:
+        with activate(TorchGroup(timeout) if several and dist.get_world_size() > 1 else ALONE) as found:
+            yield found
+    finally:
+        if began:
+            with suppress(RuntimeError):  # the connection to a process that has ended is closed already
+                dist.destroy_process_group()

@@ -1,7 +1,6 @@
 """Estimators with scikit-learn's contract."""
 
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
-from joker.estimators.persistence import load
 from joker.estimators.plots import ConvergenceDisplay, PathDisplay
 from joker.estimators.regression import (
     KernelHuber,
@@ -11,7 +10,6 @@ from joker.estimators.regression import (
     KernelRidge,
     KernelSVR,
 )
-from joker.runtime.moved import moved
 
 __all__ = [
     "ConvergenceDisplay",
@@ -25,7 +23,4 @@ __all__ = [
     "KernelSVC",
     "KernelSVR",
     "PathDisplay",
-    "load",
 ]
-
-__getattr__ = moved(__name__, "joker.tuning", "Tuned", "tune")  # for one release

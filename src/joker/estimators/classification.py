@@ -1,4 +1,4 @@
-"""Classifiers: any loss of the margin, one against the rest in one pass, or a loss of all classes together."""
+"""Classifiers: any loss of the margin, one-vs-rest in one pass, or a loss of all classes together."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from joker import losses
-from joker.callbacks import Callback
 from joker.data import Labels, Store, StoreRows
-from joker.data.array_rows import as_array, copied_bytes, device_of
+from joker.data.arrays import as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
-from joker.estimators.base import KernelEstimator
-from joker.estimators.calibration import Calibration, fit_calibration
-from joker.estimators.frame_labels import labels_of_column
-from joker.estimators.probabilities import PROBABILITY_ENTRIES, choose_slopes, normalised_sigmoids, softmax, two_classes
-from joker.estimators.shared_docstring import documented
-from joker.estimators.sklearn_words import get_loss
-from joker.estimators.store_inputs import classes_of, is_stored
-from joker.estimators.training_set import LabelledRows, Sample, check_weights
+from joker.estimators.docstrings import documented
+from joker.estimators.estimator import KernelEstimator
+from joker.estimators.inputs import LabelledRows, TrainingSet, check_weights, classes_of, is_stored, labels_of_column
+from joker.estimators.probabilities import (
+    PROBABILITY_ENTRIES,
+    Calibration,
+    choose_slopes,
+    fit_calibration,
+    normalised_sigmoids,
+    softmax,
+    two_classes,
+)
+from joker.estimators.resolve import Request, get_loss
 from joker.losses import Loss, RowLoss
 from joker.runtime import chunks
 
@@ -65,12 +69,12 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
     _offsets: NDArray[Any] | None = field(default=None, init=False)  # of the softmax, after a calibration
     _task, _other_estimator, _targets_of = "classification", "KernelRegressor", staticmethod(classes_of)
 
-    def check_settings(self, n_inputs: int | None = None) -> None:
+    def _resolve(self) -> Request:
         check_class_weight(self.class_weight)
         resolve.flag("calibrate", self.calibrate)
-        super().check_settings(n_inputs)
+        return super()._resolve()
 
-    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+    def _fit(self, request: Request, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         X, y, sample_weight = train
         device = device_of(X, self.device)
         x, y = self._check_labelled(X, y)
@@ -79,26 +83,21 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         scored = None
         if held is not None:
             Xv, yv = self._check_labelled(*held[:2], reset=False)
-            scored = Sample(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
-        sample = Sample(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
+            scored = TrainingSet(Xv, self._signs(self._codes(yv)), check_weights(held[2], len(yv)))
+        sample = TrainingSet(x, self._signs(codes), w, copied_bytes(X, x), label_bytes=self.classes_.itemsize)
         self._slope, self._offsets = 1.0, None
-        self._solve(sample, scored, codes, device, hold_out=hold_out)
-        if len(self.classes_) > 2 and self._loss().sigmoid and self._offsets is None:
+        request = replace(request, loss=self._loss_of_data(request.loss))
+        self._solve(request, sample, scored, codes, device, hold_out=hold_out)
+        if len(self.classes_) > 2 and request.loss.sigmoid and self._offsets is None:
             self._choose_slope(sample)
         self._remember(X)
         return self
 
-    def _loss(self) -> Loss:
-        """Return the loss of the parameters; for the classes of y, once these are known."""
-        loss = self._named_loss()
+    def _loss_of_data(self, loss: Loss) -> Loss:
         if not isinstance(loss, RowLoss):
             return loss
         k = len(getattr(self, "classes_", ())) or loss.classes
         return self._loss_of_two_classes(loss) if k == 2 else replace(loss, classes=k)
-
-    def _named_loss(self) -> Loss:
-        """Return the loss for more than two classes; one that couples them may be for any number of them."""
-        raise NotImplementedError
 
     def _loss_of_two_classes(self, loss: RowLoss) -> Loss:
         """Return the loss of the margin that takes the place of a loss of several classes."""
@@ -114,10 +113,10 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         check_consistent_length(x, labels)
         return x, labels
 
-    def _holds_out(self, callbacks: list[Callback]) -> bool:
-        return self.calibrate or super()._holds_out(callbacks)
+    def _holds_out(self, request: Request) -> bool:
+        return self.calibrate or super()._holds_out(request)
 
-    def _check_held_out(self, sample: Sample, strata: NDArray[Any] | None, share: float) -> None:
+    def _check_held_out(self, sample: TrainingSet, strata: NDArray[Any] | None, share: float) -> None:
         """Refuse classes that the training rows and the held-out rows cannot both have."""
         # Only a calibration needs them. A store holds out its last rows, whatever their class.
         if not self.calibrate or strata is None or isinstance(sample.x, StoreRows):
@@ -135,7 +134,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
                 "Use a larger validation_fraction, or give fit an eval_set."
             )
 
-    def _use_held_out(self, held: Sample) -> None:
+    def _use_held_out(self, held: TrainingSet) -> None:
         """Calibrate the probabilities, of every model of a path, on held-out rows of positive weight."""
         if not self.calibrate:
             return
@@ -151,7 +150,7 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         if path is not None:
             self._slope, self._offsets = path.models[path.best]._slope, path.models[path.best]._offsets
 
-    def _choose_slope(self, sample: Sample) -> None:
+    def _choose_slope(self, sample: TrainingSet) -> None:
         """Choose the slope of the probabilities, of every model of a path."""
         path = getattr(self, "path_", None)
         choose_slopes((self,) if path is None else path.models, sample)
@@ -200,9 +199,9 @@ class BaseClassifier(ClassifierMixin, KernelEstimator):
         columns = classes[1:] if len(classes) == 2 else classes
         return np.where(codes[:, None] == columns, np.int8(1), np.int8(-1))
 
-    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
+    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> TrainingSet:
         codes = self._codes(y)
-        return Sample(X, self._signs(codes), weigh(self.class_weight, self.classes_, codes, w))
+        return TrainingSet(X, self._signs(codes), weigh(self.class_weight, self.classes_, codes, w))
 
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
         labels = labels_of_column(y)
@@ -270,11 +269,8 @@ def check_class_weight(class_weight: object) -> None:
 
 
 def weigh(
-    class_weight: ClassWeight,
-    classes: NDArray[Any],
-    codes: NDArray[Any],  # (n,)
-    w: NDArray[np.float64] | None,  # (n,)
-) -> NDArray[np.float64] | None:
+    class_weight: ClassWeight, classes: NDArray[Any], codes: NDArray[Any], w: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:  # codes and w: (n,)
     """Return the weight of each row, its class's included."""
     if class_weight is None:
         return w
@@ -298,7 +294,7 @@ class KernelClassifier(BaseClassifier):
     """Kernel classification with any loss of the margin, or of all classes.
 
     Minimises ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i f(x_i))`` with ``y_i = ±1``, ``f(x) = ⟨θ, φ(x)⟩`` and
-    ``⟨φ(x), φ(z)⟩ = k(x, z)``; for more than two classes, each against the rest. The losses ``"softmax"`` and
+    ``⟨φ(x), φ(z)⟩ = k(x, z)``; for more than two classes, one-vs-rest. The losses ``"softmax"`` and
     ``"crammer_singer"`` have one problem for all classes instead, with ``ℓ(y_i, f_1(x_i), ..., f_k(x_i))``.
 
     Parameters
@@ -337,15 +333,15 @@ class KernelSVC(BaseClassifier):
     """Support vector classification.
 
     Minimises ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i f(x_i))`` with ``y_i = ±1``, where ``ℓ(u)`` is ``max(1 − u, 0)²/2``
-    (squared hinge) or ``max(1 − u, 0)`` (hinge); for more than two classes, each against the rest, or all in one
+    (squared hinge) or ``max(1 − u, 0)`` (hinge); for more than two classes, one-vs-rest, or all in one
     problem with ``max_j (1[j ≠ y] + f_j) − f_y`` (Crammer and Singer, 2001).
 
     Parameters
     ----------
     loss : {"squared_hinge", "hinge"}
-        The loss of two classes, and of one class against the rest.
+        The loss of two classes, and of each one-vs-rest problem.
     multi_class : {"ovr", "crammer_singer"}
-        What more than two classes are: one problem for each class against the rest, or one problem for all.
+        What more than two classes are: one-vs-rest, a problem for each class, or one problem for all.
     %(classifier)s
 
     Notes
@@ -384,13 +380,13 @@ class KernelLogistic(BaseClassifier):
     """Kernel logistic regression, with probabilities.
 
     Minimises ``λ/2 ‖θ‖² + Σ w_i log(1 + exp(−y_i f(x_i)))`` with ``y_i = ±1``; for more than two classes, the softmax
-    loss ``log Σ_j exp(f_j) − f_y`` of all classes in one problem, or each class against the rest.
+    loss ``log Σ_j exp(f_j) − f_y`` of all classes in one problem, or one-vs-rest.
 
     Parameters
     ----------
     multi_class : {"auto", "softmax", "ovr"}
-        What more than two classes are: ``"softmax"`` is one problem for all classes, ``"ovr"`` one for each class
-        against the rest. ``"auto"`` is the softmax.
+        What more than two classes are: ``"softmax"`` is one problem for all classes, ``"ovr"`` one-vs-rest.
+        ``"auto"`` is the softmax.
     %(classifier)s
 
     Notes

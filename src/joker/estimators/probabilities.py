@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from joker import kernels
-from joker.data import Rows
-from joker.data.array_rows import pick, whole_of
-from joker.estimators.training_set import Sample
-from joker.kernels import Kernel
+from joker.data.arrays import pick, whole_of
+from joker.estimators.inputs import TrainingSet
 from joker.losses import Loss, RowLoss
-from joker.models import Machine
-from joker.planning import Plan
 from joker.runtime import chunks
 
 SLOPE_ROWS = 2_048  # training rows on which the slope is chosen, at most
 PROBABILITY_ENTRIES = 2**19  # rows times classes on which probabilities are chosen, at most: some 4 MB of float64
-MAX_LOG_SLOPE = 5.0
-STEPS = 40  # of the golden section, which leaves an interval of 1e-8 of the first one
+LOG_SLOPES = (-4.0, 5.0)  # limits of the logarithm of a slope
+OFFSETS = (-20.0, 20.0)
+OFFSET_PENALTY = 2.0  # of the squared offsets, in rows: keeps classes with few rows near offset 0
+DEFAULT_SLOPE = 2.0
 
 Array = NDArray[Any]
-
-
-class Logistic(Protocol):
-    """The parts of a fitted classifier with the logistic loss or the softmax that the slope depends on."""
-
-    kernel: str | Kernel
-    bandwidth_: Any
-    plan_: Plan
-    lam_: float
-    _machine: Machine
-    _slope: float | None
-
-    def _rows(self, x: Any, machine: Machine) -> Rows: ...
-    def _loss(self) -> Loss: ...
 
 
 def two_classes(f: Array) -> Array:  # (n, 1) -> (n, 2)
@@ -60,7 +45,7 @@ def normalised_sigmoids(f: Array) -> Array:  # (n, classes)
     return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
 
-def choose_slopes(models: Sequence[Logistic], sample: Sample) -> None:
+def choose_slopes(models: Sequence[Any], sample: TrainingSet) -> None:
     """Choose the slope of the softmax of each model of a path, which is at least 1.
 
     λ shrinks the decision functions, and the softmax of shrunk ones is underconfident. The slope has the smallest log
@@ -75,7 +60,7 @@ def choose_slopes(models: Sequence[Logistic], sample: Sample) -> None:
     f, diagonal = _decisions(models, sample.x, rows)
     for model, own in zip(models, np.split(f, len(models), axis=1), strict=True):
         share = (np.minimum(w, 1) * diagonal)[:, None] * _dual_point(model._loss(), y, own) / model.lam_
-        model._slope = max(1.0, _best_slope(own - share, y.argmax(axis=1), w))
+        model._slope = max(1.0, fit_calibration(own - share, y.argmax(axis=1), w, offsets=False).slope)
 
 
 def _dual_point(loss: Loss, y: Array, f: Array) -> Array:  # (k, t)
@@ -86,7 +71,7 @@ def _dual_point(loss: Loss, y: Array, f: Array) -> Array:  # (k, t)
     return alpha
 
 
-def _rows(sample: Sample) -> NDArray[np.intp]:
+def _rows(sample: TrainingSet) -> NDArray[np.intp]:
     """Evenly spaced rows of positive weight."""
     n = len(sample.y)
     few = min(n, SLOPE_ROWS, max(1, PROBABILITY_ENTRIES // sample.y.shape[1]))
@@ -94,9 +79,7 @@ def _rows(sample: Sample) -> NDArray[np.intp]:
     return rows if sample.w is None else rows[sample.w[rows] > 0]
 
 
-def _decisions(
-    models: Sequence[Logistic], x: Any, rows: NDArray[np.intp]
-) -> tuple[Array, Array]:  # (k, t·models), (k,)
+def _decisions(models: Sequence[Any], x: Any, rows: NDArray[np.intp]) -> tuple[Array, Array]:  # (k, t·models), (k,)
     """Return f of all models on some rows, and k(x, x), a few rows at a time."""
     first = models[0]
     machine = first._machine.joined([model._machine for model in models[1:]])
@@ -110,17 +93,52 @@ def _decisions(
     return np.concatenate(parts), np.concatenate(diagonals)
 
 
-def _best_slope(f: Array, codes: Array, w: Array) -> float:
-    """Return the slope with the smallest log loss, by golden section: the loss is convex in the slope."""
-    scores = torch.from_numpy(f)
-    chosen, weights = torch.from_numpy(codes), torch.from_numpy(w)
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """``softmax(slope · f + offsets)`` with one decision value for each class."""
 
-    def loss(log_slope: float) -> float:
-        log_p = (float(np.exp(log_slope)) * scores).log_softmax(dim=1)
-        return -float(weights @ log_p.gather(1, chosen[:, None])[:, 0])
+    slope: float
+    offsets: Array  # (classes,)
 
-    low, high, ratio = -MAX_LOG_SLOPE, MAX_LOG_SLOPE, (5**0.5 - 1) / 2
-    for _ in range(STEPS):
-        a, b = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, b) if loss(a) <= loss(b) else (a, high)
-    return float(np.exp((low + high) / 2))
+    def probabilities(self, f: Array) -> Array:  # (n, classes) -> (n, classes)
+        """Return probabilities that sum to 1."""
+        z = self.slope * f.astype(np.float64) + self.offsets
+        z -= z.max(axis=1, keepdims=True)
+        p = np.exp(z)
+        return p / p.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
+
+
+def fit_calibration(
+    f: Array, codes: Array, w: Array | None, wrong_rows: float = 0.0, *, offsets: bool = True
+) -> Calibration:
+    """Minimise the log loss of held-out rows over slope and offsets, with a small penalty on the offsets.
+
+    ``f`` (n, classes) are decision values, ``codes`` (n,) the classes and ``w`` (n,) the weights of the rows.
+    ``wrong_rows`` is the weight, in rows, of classes drawn at random: where every row is right, the slope would have no
+    bound otherwise; one row is Platt's correction (Advances in Large Margin Classifiers, 1999). Without ``offsets``
+    only the slope is fitted (temperature scaling).
+    """
+    from scipy.optimize import minimize
+
+    classes = f.shape[1]
+    f = f.astype(np.float64)
+    weights = np.ones(len(f)) if w is None else w
+    noise = wrong_rows / (weights.sum() + wrong_rows)
+    onehot = np.full(f.shape, noise / classes)
+    onehot[np.arange(len(f)), codes] += 1 - noise
+
+    def objective(parameters: Array) -> tuple[float, Array]:
+        slope, shifts = np.exp(parameters[0]), parameters[1:]
+        z = slope * f + shifts
+        z -= z.max(axis=1, keepdims=True)
+        e = np.exp(z)
+        total = e.sum(axis=1)
+        log_p = np.sum(onehot * z, axis=1) - np.log(total)
+        difference = (e / total[:, None] - onehot) * weights[:, None]
+        gradient = np.concatenate([[np.sum(difference * f) * slope], difference.sum(axis=0) + OFFSET_PENALTY * shifts])
+        return float(-np.sum(weights * log_p) + OFFSET_PENALTY / 2 * np.sum(shifts**2)), gradient
+
+    start = np.concatenate([[np.log(DEFAULT_SLOPE)], np.zeros(classes)])
+    bounds = [LOG_SLOPES, *[OFFSETS if offsets else (0.0, 0.0)] * classes]
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return Calibration(float(np.exp(found.x[0])), found.x[1:])

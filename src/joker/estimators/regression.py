@@ -14,16 +14,13 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from joker import losses
-from joker.data.array_rows import FLOATS, as_array, copied_bytes, device_of
+from joker.data.arrays import FLOATS, as_array, copied_bytes, device_of
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import resolve
-from joker.estimators.base import KernelEstimator
-from joker.estimators.level_shift import level_residuals, shift_levels
-from joker.estimators.shared_docstring import documented
-from joker.estimators.sklearn_words import get_loss
-from joker.estimators.store_inputs import numbers_of
-from joker.estimators.training_set import LabelledRows, Sample, check_weights
-from joker.estimators.wrong_values import check_numbers
+from joker.estimators.docstrings import documented
+from joker.estimators.estimator import KernelEstimator
+from joker.estimators.inputs import LabelledRows, TrainingSet, check_numbers, check_weights, numbers_of
+from joker.estimators.resolve import Request, get_loss
 from joker.losses import Loss
 
 
@@ -35,7 +32,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     _task, _other_estimator, _targets_of = "regression", "KernelClassifier", staticmethod(numbers_of)
 
-    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+    def _fit(self, request: Request, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         X, y, sample_weight = train
         device = device_of(X, self.device)
         check_numbers(y)
@@ -46,10 +43,11 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         scored = None
         if held is not None:
             Xv, yv = self._check_rows(*held[:2], multi_output=True, y_numeric=True, reset=False)
-            scored = Sample(Xv, self._coded(yv), check_weights(held[2], len(yv)))
+            scored = TrainingSet(Xv, self._coded(yv), check_weights(held[2], len(yv)))
             if scored.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
-        self._solve(Sample(x, coded, w, copied_bytes(X, x)), scored, None, device, hold_out=hold_out)
+        sample = TrainingSet(x, coded, w, copied_bytes(X, x))
+        self._solve(request, sample, scored, None, device, hold_out=hold_out)
         self._remember(X)
         return self
 
@@ -65,11 +63,11 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         y = y.reshape(len(y), -1)
         return y if y.dtype in FLOATS else y.astype(np.float64)
 
-    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> Sample:
-        return Sample(X, self._coded(y), w)
+    def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> TrainingSet:
+        return TrainingSet(X, self._coded(y), w)
 
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:
-        width = self._loss_of_columns(1, device).box(torch.zeros(1, 1, device=device))[0].shape[1]
+        width = self._named_loss().box(torch.zeros(1, 1, device=device))[0].shape[1]
         given = np.zeros((1, 1)) if y is None else np.asarray(as_array(y))
         columns = 1 if given.ndim == 1 else given.shape[1]
         return np.zeros((1, max(columns, width)), dtype=given.dtype if given.dtype in FLOATS else np.float64), 0
@@ -77,15 +75,12 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return self._shaped(y)
 
-    def _centre(self, sample: Sample) -> NDArray[np.float64]:
-        # The intercept is penalised. Targets with mean 0 need only a small one.
-        return sample.mean() if self._constant else super()._centre(sample)
-
-    def _unit(self, sample: Sample) -> NDArray[np.float64]:
-        if not resolve.flag("scale_target", self.scale_target):
-            return super()._unit(sample)
-        spread = sample.spread(self._offset)
-        return np.where(spread > 0, spread, 1.0)
+    def _target_scaling(self, sample: TrainingSet) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        mean, ones = super()._target_scaling(sample)
+        if self._constant:  # The intercept is penalised. Targets with mean 0 need only a small one.
+            mean = sample.mean()
+        spread = sample.spread(mean) if self.scale_target else ones
+        return mean, np.where(spread > 0, spread, 1.0)
 
     @property
     def target_scale_(self) -> NDArray[Any]:
@@ -94,9 +89,9 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         scale: NDArray[Any] = self._shaped(self._target_scale[None])[0]
         return scale
 
-    def check_settings(self, n_inputs: int | None = None) -> None:
-        super().check_settings(n_inputs)
+    def _resolve(self) -> Request:
         resolve.flag("scale_target", self.scale_target)
+        return super()._resolve()
 
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
         return columns[:, 0] if self._ravel else columns
@@ -148,7 +143,7 @@ class KernelRegressor(BaseRegressor):
     p: float | None = None
     quantile: float | None = None
 
-    def _loss(self) -> Loss:
+    def _named_loss(self) -> Loss:
         given = {"delta": self.delta, "epsilon": self.epsilon, "p": self.p, "quantile": self.quantile}
         return get_loss(self.loss, self._task, **{name: value for name, value in given.items() if value is not None})
 
@@ -179,7 +174,7 @@ class KernelRidge(BaseRegressor):
     1.00
     """
 
-    def _loss(self) -> Loss:
+    def _named_loss(self) -> Loss:
         return losses.Squared()
 
 
@@ -218,7 +213,7 @@ class KernelHuber(BaseRegressor):
 
     delta: float = 1.0
 
-    def _loss(self) -> Loss:
+    def _named_loss(self) -> Loss:
         return losses.Huber(delta=self.delta)
 
 
@@ -254,7 +249,7 @@ class KernelSVR(BaseRegressor):
 
     epsilon: float = 0.1
 
-    def _loss(self) -> Loss:
+    def _named_loss(self) -> Loss:
         return losses.EpsilonInsensitive(epsilon=self.epsilon)
 
 
@@ -289,7 +284,7 @@ class KernelLp(BaseRegressor):
 
     p: float = 1.5
 
-    def _loss(self) -> Loss:
+    def _named_loss(self) -> Loss:
         return losses.Lp(p=self.p)
 
 
@@ -329,17 +324,17 @@ class KernelQuantile(BaseRegressor):
 
     quantile: float | Sequence[float] = 0.5
 
-    def check_settings(self, n_inputs: int | None = None) -> None:
+    def _resolve(self) -> Request:
         if np.ndim(self.quantile) > 1 or not np.size(self.quantile):
             raise InvalidParameter(
                 f"quantile must be a number or a sequence of numbers; got {self.quantile!r}. Use for example 0.5."
             )
-        super().check_settings(n_inputs)
+        return super()._resolve()
 
-    def _fit(self, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+    def _fit(self, request: Request, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         self._several = np.ndim(self.quantile) > 0
         self._levels = np.atleast_1d(self.quantile)
-        return super()._fit(train, held, hold_out=hold_out)
+        return super()._fit(request, train, held, hold_out=hold_out)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the prediction for each row of X, with a column for each level of a sequence."""
@@ -352,11 +347,12 @@ class KernelQuantile(BaseRegressor):
     def calibrate(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Shift each level until its share of these rows lies below it; the rows must not be training rows.
 
-        A fit that follows its training rows closely has bands that are too narrow for new rows. `joker.tune` calibrates
+        A fit that overfits has bands that are too narrow for new rows. `joker.tune` calibrates
         its result with the rows that it holds out. A row store has its own y.
         """
         y = column_or_1d(numbers_of(X, y))
-        return shift_levels(self, level_residuals(self, X, y), check_weights(sample_weight, len(y)))
+        shift_levels(self, level_residuals(self, X, y), check_weights(sample_weight, len(y)))
+        return self
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of D² over the levels; 1 is perfect and 0 is as good as a constant."""
@@ -364,14 +360,16 @@ class KernelQuantile(BaseRegressor):
         columns = zip(self._levels, f.T if self._several else [f], strict=True)
         return float(np.mean([d2_pinball_score(y, f, alpha=tau, sample_weight=sample_weight) for tau, f in columns]))
 
-    def _loss(self) -> Loss:
-        return self._loss_of_columns(1, torch.device("cpu"))
-
-    def _loss_of_columns(self, repeats: int, place: torch.device) -> Loss:
+    def _named_loss(self) -> Loss:
         if np.ndim(self.quantile) == 0:
             return losses.Quantile(quantile=self.quantile)  # type: ignore[arg-type]
         levels = [losses.Quantile(level).quantile for level in np.ravel(self.quantile)]  # each is checked
-        return losses.Quantile(torch.tensor(levels * repeats, dtype=torch.float64, device=place))
+        return losses.Quantile(torch.tensor(levels, dtype=torch.float64))
+
+    def _loss_of_columns(self, loss: Loss, repeats: int, place: torch.device) -> Loss:
+        assert isinstance(loss, losses.Quantile)
+        levels = loss.quantile
+        return losses.Quantile(levels.repeat(repeats).to(place)) if isinstance(levels, torch.Tensor) else loss
 
     def _coded(self, y: NDArray[Any]) -> NDArray[Any]:
         coded = super()._coded(y)
@@ -386,3 +384,35 @@ class KernelQuantile(BaseRegressor):
 
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
         return y[:, 0] if self._several else super()._decoded(y)
+
+
+def level_residuals(model: KernelQuantile, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:  # (n,) -> (n, levels)
+    """Return the targets minus the prediction of each level."""
+    residuals: NDArray[np.float64] = np.asarray(y, dtype=np.float64)[:, None] - model._decide(X)
+    return residuals
+
+
+def shift_levels(model: KernelQuantile, residuals: NDArray[np.float64], w: NDArray[np.float64] | None = None) -> None:
+    """Add to each level the quantile of its residuals, (n, levels), on rows that the model was not trained on.
+
+    This is split conformal prediction of each level (Romano, Patterson and Candès, 2019).
+    """
+    levels = np.broadcast_to(model._levels, residuals.shape[1:])
+    shift = np.array([_quantile(r, float(tau), w) for r, tau in zip(residuals.T, levels, strict=True)])
+    model._offset = model._offset + shift
+    model.intercept_ = model.intercept_ + model._shaped(shift[None])[0]
+
+
+def conformal_level(level: float, rows: int) -> float:
+    """Return the level of a quantile of residuals: one more row, the new one, may be anywhere among the others."""
+    return level * (1 + 1 / rows) - (0.0 if level >= 0.5 else 1 / rows)
+
+
+def _quantile(values: NDArray[np.float64], level: float, w: NDArray[np.float64] | None) -> float:
+    """Return the quantile; at a level above a half the next larger value, else the next smaller, as coverage needs."""
+    order = np.argsort(values)
+    weights = np.ones(len(values)) if w is None else w[order]
+    total = float(weights.sum())
+    wanted = total * conformal_level(level, len(values))
+    place = int(np.searchsorted(np.cumsum(weights), wanted - 1e-9 * total))
+    return float(values[order][min(place, len(values) - 1)])

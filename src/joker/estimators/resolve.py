@@ -1,9 +1,15 @@
-"""What the parameters of a constructor mean for the data at hand: each is checked and resolved here, once."""
+"""What the parameters of a constructor mean: each is checked and resolved here, once.
+
+`resolve` turns the words of a constructor into a `Request`, which needs no data. `Request.specs` adds the size of the
+data and yields the `FitSpec` of a fit, or several where a memory budget may ask for less.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import product
 from math import inf
 from numbers import Integral, Real
@@ -12,149 +18,245 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.utils import check_random_state
 from torch import Tensor
 
-from joker import kernels
+from joker import features, kernels, losses
 from joker.callbacks import Callback, EarlyStopping, Progress
 from joker.data import Blocks, Rows, Scaling, distinct
-from joker.data.array_rows import cast_row_bytes, is_sparse
-from joker.data.one_scale import on_one_scale
+from joker.data.arrays import as_array, cast_row_bytes, have_common_scale, is_sparse
 from joker.errors import InvalidParameter, UnknownName
-from joker.kernels import Kernel, bandwidth
+from joker.estimators.foreign_names import refuse_foreign_kernel, refuse_loss
+from joker.kernels import Kernel
+from joker.kernels.kernel import check_bandwidth_rule, choose_bandwidth, sample_rows
+from joker.losses import Loss
 from joker.planning import FitSpec
-from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_dtype, physical_bytes
-from joker.solvers import Settings, resolved
-from joker.solvers.settings import AUTO, CONJUGATE_GRADIENTS, GREEDY, RANDOM
+from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_device, parse_dtype, physical_bytes
+from joker.solvers import Method, ProblemSize, Settings
+from joker.solvers.methods.choice import choose, methods_named
+from joker.solvers.problem import AUTO
 
-ONE_BLOCK = 2_048  # rows: block_size="auto" solves at most so many as one block, to the tolerance
-BLOCK = 512  # rows of a block where there are more
-# The same with the kernel itself on a CPU: fewer kernel evaluations, and each block costs little. Where blocks can be
-# chosen, two of them take less time than one block of twice as many rows.
-EXACT_BLOCK = 1_024
 LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
-EXACT_ROWS = 50_000  # rows: n_features="auto" uses the kernel itself for at most so many
-# A kernel that is no function of a matrix product costs time for each input: it is used itself for at most so many
+EXACT_ROWS = 50_000  # rows: n_features="auto" uses the exact kernel for at most so many
+# A kernel that is no function of a matrix product costs time for each input: it is used exactly for at most so many
 # numbers of X, or so many rows.
 EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000
-FEATURES = 4_000  # random features where the kernel itself is too slow
+FEATURES = 4_000  # random features where the exact kernel is too slow
 GPU_BUDGET = 2**30  # bytes of scratch space on a GPU, where a block has more features than on a CPU
-EPOCHS, MOST_EPOCHS = 5, 1_000  # of max_epochs="auto"
-GRAM_EPOCHS = 50  # the same with the Gram matrix of features, after which a few passes are usually enough
-KERNEL_WORK = 5 * 10**10  # kernel evaluations that max_epochs="auto" allows: 500 epochs of 10,000 rows, 20 of 50,000
-KERNEL_ROOM = 2 * 2**30  # bytes of kept kernel rows where no budget is named, at most
+KERNEL_ROOM = 2 * 2**30  # bytes of the kernel cache where no budget is named, at most
 PRECISIONS = {"auto": None, "mixed": torch.float32, "float32": torch.float32, "float64": torch.float64}
+Scorer = Callable[[Any, Any, Any], float]  # estimator, X, y
 
 
-def fit_specs(
-    given: Any,
-    x: Any,  # (n, d)
-    targets: int,
-    n_lams: int,
-    device: torch.device,
-    seed: int,
-    scaling: Scaling | None,
-    scored: bool,
-    callbacks: Sequence[Callback],
-) -> Iterator[FitSpec]:
-    """Yield the specs that a fit may have, the best first: several where a memory budget may ask for less.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request:
+    """The parameters of an estimator, resolved as far as no data are needed."""
 
-    ``given`` is the estimator; the other arguments are those of `FitSpec`. On a GPU rows stay in host memory before
-    blocks become smaller.
-    """
-    (n, d), limited = x.shape, budget(given.memory) is not None
-    kernel = kernels.get(given.kernel)
-    movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
-    m = n_features(given.n_features, given.features, kernel, n, d)
-    room = 0 if limited else cast_row_bytes(x)  # a plan with a budget counts what rows take
-    exact = m is None and device.type == "cpu"
-    usual, one_block = EXACT_BLOCK if exact else BLOCK, EXACT_BLOCK if exact and chooses_blocks(given) else ONE_BLOCK
-    for size in block_sizes(given.block_size, n, room, memory(given.memory, device), limited, usual, one_block):
-        Blocks(n, size)  # raises where the size is no number of rows
-        dtype, mixed = precision(given.precision, given.dtype, size >= n or rounding_matters(given, n, m), device)
-        choices = settings(given, size, m, n, targets, n_lams, seed, device, dtype)
-        for host, chosen in product((False, True) if movable else (False,), choices):
-            yield FitSpec(
-                rows=n,
-                inputs=d,
-                targets=targets,
-                device=device,
-                dtype=dtype,
-                kernel=kernel,
-                settings=chosen,
-                mixed=mixed,
-                n_features=m,
-                features=given.features,
-                intercept=flag("fit_intercept", given.fit_intercept),
-                scaling=scaling,
-                rows_on_host=host,
-                n_lams=n_lams,
-                scored=scored,
-                saved_states=sum(callback.copies for callback in callbacks),
-                saved_machines=sum(callback.needs_score for callback in callbacks),
-                keeps_state=flag("warm_start", given.warm_start),
-            )
+    loss: Loss  # one that couples classes may be for another number of them
+    kernel: Kernel  # its bandwidth counts where the user passed a kernel and bandwidth="auto"
+    lams: list[float]  # several where ``lam`` is a sequence
+    settings: Settings  # those that do not depend on the data
+    scorer: Scorer | None  # of held-out rows; None is the loss
+    callbacks: list[Callback]  # those of ``verbose`` and ``early_stopping`` included
+    validation_fraction: float  # the share of rows to hold out, where a score needs them
+    dtype: torch.dtype | None  # None leaves it to the data
+    budget: int | None  # the bytes allowed in all; None without a budget
+    given: Any  # the estimator, whose other parameters are checked and need no translation
+
+    def bandwidths(self, d: int) -> NDArray[np.float64] | None:  # (d,)
+        """Return the bandwidth of each of d inputs; None where one number or rule is for all inputs."""
+        given = self.given.bandwidth
+        if isinstance(given, str | Real):
+            return None
+        try:
+            bandwidths = np.array(as_array(given), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(
+                f"bandwidth must be a number, a rule or an array of numbers; got {given!r}. {REMEDY}"
+            ) from error
+        if not bandwidths.ndim:
+            return None
+        check_bandwidths(bandwidths, self.kernel, d)
+        return bandwidths
+
+    def specs(
+        self, x: Any, targets: int, device: torch.device, seed: int, scaling: Scaling | None, scored: bool
+    ) -> Iterator[FitSpec]:  # x: (n, d)
+        """Yield the specs that a fit to x may have, the best first: several where a memory budget may ask for less.
+
+        The other arguments are those of `FitSpec`. On a GPU rows stay in host memory before blocks become smaller.
+        """
+        given, (n, d), limited = self.given, x.shape, self.budget is not None
+        m = n_features(given.n_features, given.features, self.kernel, n, d)
+        if m is not None or given.features != AUTO:
+            features.check(self.kernel, given.features, d, m)
+        movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
+        hosts = (False, True) if movable else (False,)
+        for choices in self._choices(x, m, targets * len(self.lams), device):
+            for host, (method, size) in product(hosts, choices):
+                block_size = method.block_rows(size)
+                dtype, mixed = self._precision(size, block_size, device)
+                epochs = method.max_epochs(size) if isinstance(given.max_epochs, str) else given.max_epochs
+                yield FitSpec(
+                    rows=n,
+                    inputs=d,
+                    targets=targets,
+                    device=device,
+                    dtype=dtype,
+                    kernel=self.kernel,
+                    loss=self.loss,
+                    method=method,
+                    settings=self.settings.decided(block_size=block_size, max_epochs=epochs, seed=seed),
+                    mixed=mixed,
+                    n_features=m,
+                    features=given.features,
+                    intercept=bool(given.fit_intercept),
+                    scaling=scaling,
+                    rows_on_host=host,
+                    n_lams=len(self.lams),
+                    scored=scored,
+                    saved_states=sum(callback.copies for callback in self.callbacks),
+                    saved_machines=sum(callback.needs_score for callback in self.callbacks),
+                    keeps_state=bool(given.warm_start),
+                )
+
+    def _choices(
+        self, x: Any, m: int | None, columns: int, device: torch.device
+    ) -> Iterator[list[tuple[type[Method], ProblemSize]]]:
+        """Yield the methods for each possible block size, the best first: one size unless a budget may ask for less."""
+        given, limited = self.given, self.budget is not None
+        row_bytes = 0 if limited else cast_row_bytes(x)  # a plan with a budget counts what rows take
+        size = ProblemSize(
+            loss=self.loss,
+            rows=x.shape[0],
+            columns=columns,
+            n_features=m,
+            block_size=None if isinstance(given.block_size, str) else given.block_size,
+            most_block_rows=block_room(memory(given.memory, device), row_bytes),
+            one_penalty=len(self.lams) == 1,
+            momentum=given.momentum,
+            itemsize=(self.dtype or torch.float32).itemsize,
+            on_gpu=device.type == "cuda",
+            gram_room=inf if limited else gram_room(device),
+        )
+        method = choose(given.method, size)
+        yield self._with_less_memory(method, size)
+        if not limited or size.block_size is not None:
+            return
+        rows = method.block_rows(replace(size, rows=sys.maxsize))
+        while rows >= LEAST_BLOCK:
+            if rows < method.block_rows(size):
+                fewer = replace(size, block_size=rows)
+                yield self._with_less_memory(choose(given.method, fewer), fewer)
+            rows //= 2
+
+    def _with_less_memory(self, method: type[Method], size: ProblemSize) -> list[tuple[type[Method], ProblemSize]]:
+        """Return the method, and the one without a Gram matrix, for which a budget may have no room."""
+        without = method if self.budget is None else choose(self.given.method, replace(size, gram_room=0))
+        return [(method, size)] if without is method else [(method, size), (without, size)]
+
+    def _precision(self, size: ProblemSize, block_size: int, device: torch.device) -> tuple[torch.dtype, bool]:
+        """Return the floating-point type, and whether the kernel of a block may be less precise.
+
+        By default one block is float64, and so is a linear system with the kernel matrix whose λ is below the rounding
+        errors of its eigenvalues.
+        """
+        small = size.exact and size.linear and min(self.lams) < smallest_penalty(size.rows)
+        dtype = self.dtype or (torch.float64 if block_size >= size.rows or small else torch.float32)
+        low = self.given.precision == "mixed" or (self.given.precision == AUTO and device.type == "cuda")
+        return dtype, low and dtype == torch.float32
 
 
-def settings(
-    given: Any,
-    size: int,
-    m: int | None,
-    n: int,
-    targets: int,
-    n_lams: int,
-    seed: int,
-    place: torch.device,
-    dtype: torch.dtype,
-) -> list[Settings]:
-    """Return the settings of a solve of n rows in blocks of ``size`` rows, with its method and its epochs.
-
-    There are two where a memory budget may have no room for the Gram matrix that the first one needs.
-    """
-    asked = Settings(
-        block_size=size,
-        tol=given.tol,
-        max_time=given.max_time,
-        method=given.method,
-        averaging=given.averaging,
-        momentum=given.momentum,
-        seed=seed,
+def resolve(model: Any) -> Request:
+    """Return what the parameters of an estimator mean; raise an error for one that cannot be used."""
+    loss, lams, kernel = model._named_loss(), penalties(model.lam), get_kernel(model.kernel)
+    if isinstance(model.bandwidth, str | Real) and model.bandwidth != AUTO:
+        check_bandwidth_rule(model.bandwidth)
+    _check_count("n_features", model.n_features, 1000)
+    if isinstance(model.block_size, str):
+        _check_count("block_size", model.block_size, 512)
+    else:
+        Blocks(1, model.block_size)  # raises where the size is no number of rows
+    if isinstance(model.max_epochs, str):
+        _check_count("max_epochs", model.max_epochs, 5)
+    methods_named(model.method)
+    settings = Settings(
+        max_epochs=0 if isinstance(model.max_epochs, str) else model.max_epochs,
+        tol=model.tol,
+        max_time=model.max_time,
+        method=model.method,
+        averaging=model.averaging,
+        momentum=model.momentum,
     )
-    limited = budget(given.memory) is not None
-    chosen = resolved(
-        asked,
-        given._loss(),
-        n,
-        m,
-        columns=targets * n_lams,
-        one_penalty=n_lams == 1,
-        gram_room=inf if limited else gram_room(place),
-        on_gpu=place.type == "cuda",
-        itemsize=dtype.itemsize,
+    flag("fit_intercept", model.fit_intercept)
+    flag("warm_start", model.warm_start)
+    check_standardize(model.standardize)
+    parse_device(model.device)
+    check_random_state(model.random_state)
+    return Request(
+        loss=loss,
+        kernel=kernel,
+        lams=lams,
+        settings=settings,
+        scorer=scorer_of(model.early_stopping),
+        callbacks=callbacks(model.callbacks, model.verbose, model.early_stopping),
+        validation_fraction=fraction(model.validation_fraction),
+        dtype=stated_dtype(model.precision, model.dtype),
+        budget=budget(model.memory),
+        given=model,
     )
-    less = m is not None and limited and (given.method, chosen.method) == (AUTO, CONJUGATE_GRADIENTS)
-    methods = [chosen, *([replace(chosen, method=RANDOM)] if less else [])]
-    return [replace(s, max_epochs=max_epochs(given.max_epochs, s.method, n, m)) for s in methods]
 
 
-def max_epochs(given: float | str, method: str, n: int, m: int | None = None) -> float:
-    """Return the epochs allowed for n rows: with the kernel itself, as many as a fixed amount of work holds."""
-    if not isinstance(given, str):
-        return given
-    _only_auto("max_epochs", given, 5)
-    if m is not None and method == CONJUGATE_GRADIENTS:
-        return GRAM_EPOCHS
-    return EPOCHS if method == RANDOM else max(EPOCHS, min(MOST_EPOCHS, KERNEL_WORK // n**2))
+def check_inputs(request: Request, d: int | None) -> None:
+    """Check the parameters that depend on the number of inputs d only; None stands for a number that suits."""
+    given, kernel = request.given, request.kernel
+    if d is not None and not isinstance(given.bandwidth, str | Real) and request.bandwidths(d) is None:
+        check_bandwidth_rule(given.bandwidth)
+    m = n_features(given.n_features, given.features, kernel, 1, d or 1)
+    features.check(kernel, given.features, d or m or 1, m)
 
 
-def chooses_blocks(given: Any) -> bool:
-    """Return whether an estimator with the kernel itself uses greedy blocks."""
-    return given.method in (AUTO, GREEDY) and not given.momentum and not is_linear_system(given)
+def stated_dtype(precision: str, dtype: str | torch.dtype) -> torch.dtype | None:
+    """Return the floating-point type that ``precision`` and ``dtype`` name; None if they leave it to the data."""
+    if precision not in PRECISIONS:
+        raise UnknownName.among("precision", precision, PRECISIONS)
+    stated = None if isinstance(dtype, str) and dtype == AUTO else parse_dtype(dtype)
+    meant = PRECISIONS[precision] or stated
+    if stated not in (None, meant):
+        raise InvalidParameter(
+            f"precision and dtype must agree; got precision={precision!r} and dtype={dtype!r}. "
+            "Leave out one of the two."
+        )
+    return meant
 
 
-def is_linear_system(given: Any) -> bool:
+def is_linear_system(model: Any) -> bool:
     """Return whether the loss of an estimator makes its problem a linear system."""
-    loss = given._loss()
+    loss = model._loss()
     return bool(loss.quadratic and loss.unbounded)
+
+
+def block_room(memory: int, row_bytes: int) -> int | None:
+    """Return the rows that a block may have, where a row is made dense in ``row_bytes``: half the memory."""
+    return max(1, memory // 2 // row_bytes) if row_bytes else None
+
+
+def get_kernel(kernel: Any) -> Kernel:
+    """Return the kernel of that name, or the given kernel; a name of another library is translated in the error."""
+    try:
+        return kernels.get(kernel)
+    except UnknownName:
+        refuse_foreign_kernel(kernel)
+        raise
+
+
+def get_loss(loss: Any, task: str, **parameters: float) -> Loss:
+    """Return the loss of that name; an error for an unknown name offers the losses of the task only."""
+    names: dict[str, type[Loss]] = {**losses.NAMES, **losses.ROW_NAMES}
+    if isinstance(loss, str) and loss not in names:
+        refuse_loss(loss, [name for name, kind in names.items() if kind().frame.task == task])
+    return losses.get(loss, **parameters)
 
 
 def penalties(lam: Any) -> list[float]:
@@ -171,38 +273,10 @@ def penalties(lam: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def block_size(
-    given: int | str,
-    n: int,
-    row_bytes: int = 0,
-    memory: int | str = DEFAULT_BUDGET,
-    usual: int = BLOCK,
-    one_block: int = ONE_BLOCK,
-) -> int:
-    """Return the rows of a block among n rows; where rows are made dense, a block takes at most half the memory."""
+def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d: int) -> int | None:
+    """Return the number of features for n rows of d inputs; None is the exact kernel."""
     if not isinstance(given, str):
         return given
-    _only_auto("block_size", given, 512)
-    room = max(1, parse_bytes(memory) // 2 // row_bytes) if row_bytes else n
-    return n if n <= min(one_block, room) else min(usual, room)
-
-
-def block_sizes(
-    given: int | str, n: int, row_bytes: int, memory: int, shrink: bool, usual: int = BLOCK, one_block: int = ONE_BLOCK
-) -> list[int]:
-    """Return the possible block sizes, the best first; one where it is given or need not shrink."""
-    size = block_size(given, n, row_bytes, memory, usual, one_block)
-    if not (shrink and isinstance(given, str)):
-        return [size]
-    smaller = [usual >> halvings for halvings in range(usual.bit_length()) if usual >> halvings >= LEAST_BLOCK]
-    return [size, *(fewer for fewer in smaller if fewer < size)]
-
-
-def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d: int) -> int | None:
-    """Return the number of features for n rows of d inputs; None is the kernel itself."""
-    if given is None or (isinstance(given, Integral) and not isinstance(given, bool)):
-        return given
-    _only_auto("n_features", given, 1000)
     if "identity" in kernel.feature_kinds:
         return d
     quick = kernel.by_product or n <= max(FEW_ROWS, EXACT_NUMBERS // d)
@@ -210,29 +284,9 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
     return None if exact or not kernel.feature_kinds else FEATURES
 
 
-def rounding_matters(given: Any, n: int, m: int | None) -> bool:
-    """Return whether a linear system with the kernel matrix has a λ below the rounding errors of its eigenvalues."""
-    return m is None and is_linear_system(given) and min(penalties(given.lam)) < smallest_penalty(n)
-
-
 def smallest_penalty(n: int) -> float:
     """Return the smallest λ of a linear system of n rows that float32 can resolve."""
     return torch.finfo(torch.float32).eps * n
-
-
-def precision(given: str, dtype: str | torch.dtype, full: bool, place: torch.device) -> tuple[torch.dtype, bool]:
-    """Return the floating-point type of the computation, and whether the kernel of a block may be less precise."""
-    if given not in PRECISIONS:
-        raise UnknownName.among("precision", given, PRECISIONS)
-    auto = isinstance(dtype, str) and dtype == AUTO
-    stated = None if auto else parse_dtype(dtype)
-    meant = PRECISIONS[given] or stated or (torch.float64 if full else torch.float32)
-    if stated not in (None, meant):
-        raise InvalidParameter(
-            f"precision and dtype must agree; got precision={given!r} and dtype={dtype!r}. Leave out one of the two."
-        )
-    low = given == "mixed" or (given == AUTO and place.type == "cuda")
-    return meant, low and meant == torch.float32
 
 
 def budget(given: int | str) -> int | None:
@@ -279,7 +333,7 @@ def standardizes(standardize: object, bandwidth: Any, x: Any, w: NDArray[np.floa
     """Whether checked rows are z-scored; "auto" does so unless they are on one scale, or each has its own bandwidth."""
     if check_standardize(standardize) != AUTO:
         return bool(standardize)
-    return isinstance(bandwidth, str | Real) and not on_one_scale(x, w)
+    return isinstance(bandwidth, str | Real) and not have_common_scale(x, w)
 
 
 def check_standardize(standardize: object) -> bool | str:
@@ -289,6 +343,23 @@ def check_standardize(standardize: object) -> bool | str:
     if not isinstance(standardize, bool | np.bool_):
         raise InvalidParameter(f"standardize must be True, False or 'auto'; got {standardize!r}. Use 'auto'.")
     return bool(standardize)
+
+
+def scorer_of(early_stopping: object) -> Scorer | None:
+    """Return the scorer that ``early_stopping`` names; None stands for the loss."""
+    if isinstance(early_stopping, bool | np.bool_):
+        return None
+    if callable(early_stopping) and not isinstance(early_stopping, type):
+        return early_stopping
+    names = get_scorer_names()
+    if early_stopping in names:
+        scorer: Scorer = get_scorer(early_stopping)
+        return scorer
+    close = get_close_matches(str(early_stopping), names, n=1)
+    raise InvalidParameter(
+        "early_stopping must be False, True (the loss), the name of a scikit-learn scorer or a function of estimator, "
+        f"X and y; got {early_stopping!r}. " + (f"Did you mean {close[0]!r}?" if close else "Use True.")
+    )
 
 
 def callbacks(given: object, verbose: object, early_stopping: object) -> list[Callback]:
@@ -301,20 +372,8 @@ def callbacks(given: object, verbose: object, early_stopping: object) -> list[Ca
     return [*chosen, Progress()] if verbose else chosen
 
 
-def needs_held_out_rows(lam: Any, callbacks: Sequence[Callback]) -> bool:
-    """Whether rows are held out: to choose among several λ, or the epoch."""
-    return bool(np.ndim(lam)) or any(callback.needs_score for callback in callbacks)
-
-
-def sigma(
-    rule: Any,
-    given: str | Kernel,
-    kernel: Kernel,
-    x: Rows,  # (n, d)
-    w: Tensor | None,  # (n,)
-    seed: int,
-) -> float:
-    """Return the bandwidth that ``rule`` gives on the distinct rows of positive weight.
+def sigma(rule: Any, given: str | Kernel, kernel: Kernel, x: Rows, w: Tensor | None, seed: int) -> float:
+    """Return the bandwidth that ``rule`` gives on the distinct rows of positive weight of x, (n, d).
 
     So a row of weight 2 is the same as the row twice, and a row of weight 0 as none. Where all rows are equal, or
     inputs are divided by bandwidths of their own, the bandwidth is 1.
@@ -327,18 +386,15 @@ def sigma(
             return given.bandwidth
         rule, share = "median", kernel.usual_share
     if not isinstance(rule, str) or not kernel.has_bandwidth:
-        return bandwidth.choose(rule, kernel, x, seed)
+        return choose_bandwidth(rule, kernel, x, seed)
     count = len(x) if w is None else int((w > 0).sum())
-    chosen = bandwidth.sample(count, x.shape[1], seed)
+    chosen = sample_rows(count, x.shape[1], seed)
     rows = x.some(chosen if w is None else _positions(w, chosen))
     rows = rows.some(distinct(rows))
-    return share * bandwidth.choose(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
+    return share * choose_bandwidth(rule, kernel, rows, seed) if len(rows) > 1 else 1.0
 
 
-def _positions(
-    w: Tensor,  # (n,)
-    chosen: Tensor,  # (k,)
-) -> Tensor:  # (k,)
+def _positions(w: Tensor, chosen: Tensor) -> Tensor:  # (n,), (k,) -> (k,)
     """Return the row numbers of the chosen ones among the rows of positive weight."""
     order = chosen.argsort()
     positions, seen = torch.empty_like(chosen), 0
@@ -351,8 +407,9 @@ def _positions(
     return positions
 
 
-def _only_auto(name: str, given: object, number: int) -> None:
-    if given != AUTO:
+def _check_count(name: str, given: object, number: int) -> None:
+    """Raise an error for what is no whole number, "auto" or None."""
+    if given is not None and given != AUTO and (isinstance(given, bool) or not isinstance(given, Integral)):
         raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {given!r}. Use {name}={number}.")
 
 
@@ -364,16 +421,51 @@ def _checked_callbacks(given: Any) -> list[Callback]:
             f"callbacks must be None or a sequence of callbacks; got {given!r}. Use callbacks=[...], with brackets."
         )
     for callback in given:
-        if not isinstance(callback, Callback):
-            raise InvalidParameter(
-                f"callbacks must be instances of joker.callbacks.Callback; got {callback!r}. {_remedy(callback)}"
-            )
+        if isinstance(callback, Callback):
+            continue
+        remedy = "Derive yours from it, and override what you need."
+        if isinstance(callback, type):
+            remedy = f"Use {callback.__name__}(...), with parentheses."
+        elif hasattr(callback, "on_fit_task_end"):
+            remedy = "Give a callback of scikit-learn to set_callbacks instead."
+        raise InvalidParameter(f"callbacks must be instances of joker.callbacks.Callback; got {callback!r}. {remedy}")
     return list(given)
 
 
-def _remedy(callback: Any) -> str:
-    if isinstance(callback, type):
-        return f"Use {callback.__name__}(...), with parentheses."
-    if hasattr(callback, "on_fit_task_end"):
-        return "Give a callback of scikit-learn to set_callbacks instead."
-    return "Derive yours from it, and override what you need."
+MIN_BANDWIDTH = 1e-30  # an input divided by less may overflow float32
+REMEDY = "Use an array such as np.ones(X.shape[1]), or one number for all inputs."
+
+
+def check_bandwidths(bandwidths: NDArray[np.float64], kernel: Kernel, d: int) -> None:
+    """Raise an error for bandwidths that are no array of d positive numbers, or where the kernel has none."""
+    if not kernel.has_bandwidth:
+        raise InvalidParameter(
+            f"bandwidth must be left out for the kernel {kernel.name!r}, which has none; got an array. "
+            "Multiply the inputs by weights of your own instead, or use another kernel."
+        )
+    if bandwidths.shape != (d,):
+        raise InvalidParameter(
+            f"bandwidth must have shape ({d},) where it is an array, one for each input; got {bandwidths.shape}. "
+            f"{REMEDY}"
+        )
+    bad = np.flatnonzero(~(np.isfinite(bandwidths) & (bandwidths >= MIN_BANDWIDTH)))
+    if len(bad):
+        raise InvalidParameter(
+            f"bandwidth must be positive finite numbers, of at least {MIN_BANDWIDTH:g}, where it is an array; found "
+            f"{bandwidths[bad[0]]:g} for input {bad[0]}. Use a large number for an input that should not count."
+        )
+
+
+def scaling_by(
+    mean: NDArray[np.float64] | None, deviation: NDArray[np.float64] | None, bandwidth: Any
+) -> Scaling | None:  # (d,), (d,)
+    """Return what inputs are shifted by, and divided by: the deviation, the bandwidth of the input, or the product."""
+    standardized = mean is not None and deviation is not None
+    scaling = Scaling(torch.from_numpy(mean), torch.from_numpy(deviation)) if standardized else None
+    return divided_by(scaling, bandwidth) if np.ndim(bandwidth) else scaling
+
+
+def divided_by(scaling: Scaling | None, bandwidths: NDArray[np.float64]) -> Scaling:  # (d,)
+    """Return a scaling that divides each input by its bandwidth as well."""
+    by = torch.from_numpy(bandwidths)
+    return Scaling(torch.zeros(len(by)), by) if scaling is None else Scaling(scaling.mean, scaling.deviation * by)

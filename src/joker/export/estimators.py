@@ -8,9 +8,56 @@ import numpy as np
 import torch
 
 from joker.errors import InvalidParameter
-from joker.estimators.prediction_form import CALIBRATED, NORMALISED_SIGMOIDS, SIGMOID, PredictionForm, prediction_form
-from joker.export.graph import Array, Graph
-from joker.export.machines import decision
+from joker.estimators.model import CALIBRATED, NORMALISED_SIGMOIDS, SIGMOID, PredictionForm, prediction_form
+from joker.export.operations import Array, Graph, feature_sum, kernel_matrix
+from joker.features.feature_map import FeaturesWithConstant
+from joker.kernels import Kernel, Linear
+from joker.kernels.kernel import KernelWithConstant
+from joker.models import FeatureMachine
+from joker.runtime import format_bytes
+
+MAX_BYTES = 2**31 - 2**20  # of one file: the limit of the format of ONNX, with room for the graph
+
+
+def _with_features(graph: Graph, machine: Any, x: str, dtype: Any) -> str:  # (rows, t)
+    """Return f of the rows x, both in ``dtype``."""
+    features, theta = machine.features, machine.theta.detach().cpu().double().numpy()
+    constant = np.zeros(theta.shape[1])
+    if isinstance(features, FeaturesWithConstant):
+        features, theta, constant = features.inner, theta[:-1], theta[-1]
+    check_size(features.n_inputs * features.n_features, dtype, "random features")
+    f = feature_sum(graph, features, x, theta, dtype)
+    return graph.op("Add", f, graph.constant(constant.astype(dtype), "intercept"))
+
+
+def _exact(graph: Graph, machine: Any, x: str, dtype: Any) -> str:  # (rows, t)
+    """Return f of the rows x, both in ``dtype``."""
+    kernel: Kernel = machine.kernel
+    alpha = machine.alpha.detach().cpu().double().numpy()
+    constant = np.zeros(alpha.shape[1])
+    if isinstance(kernel, KernelWithConstant):
+        kernel, constant = kernel.inner, alpha.sum(axis=0)
+    used = np.flatnonzero(np.any(alpha != 0, axis=1))  # a row with weight 0 changes no prediction
+    used = used if len(used) else np.arange(1)
+    check_size(len(used) * machine.n_inputs, dtype, "training rows")
+    z = machine.x[slice(0, len(machine.x))].detach().cpu().double().numpy()[used]
+    if type(kernel) is Linear:
+        f = graph.op("MatMul", x, graph.constant((z.T @ alpha[used]).astype(dtype), "weights"))
+    else:
+        matrix = kernel_matrix(graph, kernel, x, z, dtype)
+        f = graph.op("MatMul", matrix, graph.constant(alpha[used].astype(dtype), "alpha"))
+    return graph.op("Add", f, graph.constant(constant.astype(dtype), "intercept"))
+
+
+def check_size(numbers: int, dtype: Any, what: str) -> None:
+    """Refuse constants that one file cannot hold."""
+    nbytes = numbers * np.dtype(dtype).itemsize
+    if nbytes > MAX_BYTES:
+        raise InvalidParameter(
+            f"an ONNX file must be smaller than 2 GiB; the {what} of this model take {format_bytes(nbytes)}. Use "
+            "dtype='float32', or fit with fewer features or rows."
+        )
+
 
 INPUTS = "inputs"
 LABEL, DECISION, PROBABILITIES, PREDICTION = "label", "decision_function", "probabilities", "prediction"
@@ -22,7 +69,17 @@ def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
     inner = inner_type(form, dtype)
     x = graph.add_input(INPUTS, outer, model.n_features_in_)
     x = x if inner == outer else graph.cast(x, inner)
-    add_outputs(graph, form, values(graph, form, x, inner), outer)
+    f = values(graph, form, x, inner)
+    if form.classes is not None:
+        _add_classes(graph, form, form.classes, f, outer)
+        return
+    if outer == np.float32 and form.dtype == np.float64 and form.machine.dtype == torch.float32:
+        raise InvalidParameter(
+            f"predictions must be representable in float32; their unit is {form.target_scale.max():g}, and their mean "
+            f"{form.offset.max():g}. Use dtype='float64'."
+        )
+    f = graph.over_columns("Squeeze", f) if form.one_column else f
+    graph.add_output(PREDICTION, graph.cast(f, outer), outer, () if form.one_column else (len(form.offset),))
 
 
 def inner_type(form: PredictionForm, dtype: str) -> Any:
@@ -37,6 +94,7 @@ def values(graph: Graph, form: PredictionForm, x: str, dtype: Any) -> str:  # (r
         factor = form.scaling.factor(torch.float64).cpu().numpy()
         x = graph.op("Sub", x, graph.constant(mean.astype(dtype), "mean"))
         x = graph.op("Mul", x, graph.constant(factor.astype(dtype), "factor"))
+    decision = _with_features if isinstance(form.machine, FeatureMachine) else _exact
     f = decision(graph, form.machine, x, dtype)
     if np.any(form.target_scale != 1):
         f = graph.op("Mul", f, graph.constant(form.target_scale.astype(dtype), "target_scale"))
@@ -49,69 +107,39 @@ def values(graph: Graph, form: PredictionForm, x: str, dtype: Any) -> str:  # (r
     return graph.op("Gather", f, graph.constant(form.ranks.astype(np.int64)), axis=1)
 
 
-def add_outputs(graph: Graph, form: PredictionForm, f: str, outer: Any) -> None:
-    """Make the predictions outputs of the graph, in the type ``outer``."""
-    if form.classes is None:
-        _check_unit(form, outer)
-        shape = () if form.one_column else (len(form.offset),)
-        f = graph.op("Squeeze", f, graph.constant(np.array([1]))) if form.one_column else f
-        graph.add_output(PREDICTION, graph.cast(f, outer), outer, shape)
-        return
-    two = len(form.classes) == 2
-    probabilities = _probabilities(graph, form, f)
-    code = (
-        graph.cast(graph.op("Squeeze", _positive(graph, f), graph.constant(np.array([1]))), np.int64)
-        if two
-        else graph.op("ArgMax", f, axis=1, keepdims=0)
-    )
-    add_labels(graph, form.classes, code)
-    flat = graph.op("Squeeze", f, graph.constant(np.array([1]))) if two else f
-    graph.add_output(DECISION, graph.cast(flat, outer), outer, () if two else (len(form.classes),))
+def _add_classes(graph: Graph, form: PredictionForm, classes: Array, f: str, outer: Any) -> None:
+    """Make labels, decision values and probabilities outputs of the graph, in the type ``outer``."""
+    probabilities = _probabilities(graph, form, f, len(classes))
+    if len(classes) == 2:
+        f = graph.over_columns("Squeeze", f)
+        add_labels(graph, classes, graph.cast(graph.op("Greater", f, graph.like(f, 0.0)), np.int64))
+        graph.add_output(DECISION, graph.cast(f, outer), outer, ())
+    else:
+        add_labels(graph, classes, graph.op("ArgMax", f, axis=1, keepdims=0))
+        graph.add_output(DECISION, graph.cast(f, outer), outer, (len(classes),))
     if probabilities is not None:
-        graph.add_output(PROBABILITIES, graph.cast(probabilities, outer), outer, (len(form.classes),))
+        graph.add_output(PROBABILITIES, graph.cast(probabilities, outer), outer, (len(classes),))
 
 
 def add_labels(graph: Graph, classes: Array, code: str) -> None:
-    """Make the classes with these numbers an output."""
-    labels = as_labels(classes)
+    """Make the classes with these numbers an output, in a type of ONNX: int64, float64, bool or text."""
+    kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
+    labels: Array = classes.astype(kinds.get(classes.dtype.kind, str))
     graph.add_output(LABEL, graph.op("Gather", graph.constant(labels, "classes"), code, axis=0), labels.dtype, ())
 
 
-def as_labels(classes: Array) -> Array:
-    """Classes in a type of ONNX: int64, float64, bool or text."""
-    kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
-    kind = classes.dtype.kind
-    return classes.astype(kinds[kind]) if kind in kinds else classes.astype(str)
-
-
-def _positive(graph: Graph, f: str) -> str:
-    return graph.op("Greater", f, graph.op("CastLike", graph.constant(np.array(0.0)), f))
-
-
-def _probabilities(graph: Graph, form: PredictionForm, f: str) -> str | None:  # (rows, classes)
+def _probabilities(graph: Graph, form: PredictionForm, f: str, classes: int) -> str | None:  # (rows, classes)
     if form.probabilities is None:
         return None
-    one = graph.op("CastLike", graph.constant(np.array(1.0)), f)
     if form.probabilities == SIGMOID:
         p = graph.op("Sigmoid", f)
-        return graph.op("Concat", graph.op("Sub", one, p), p, axis=1)
+        return graph.op("Concat", graph.op("Sub", graph.like(f, 1.0), p), p, axis=1)
     if form.probabilities == NORMALISED_SIGMOIDS:
         p = graph.op("Sigmoid", f)
-        return graph.op("Div", p, graph.op("ReduceSum", p, graph.constant(np.array([1])), keepdims=1))
-    two = len(form.classes) == 2 if form.classes is not None else False
-    slope = graph.op("CastLike", graph.constant(np.array(form.slope / 2 if two else form.slope)), f)
+        return graph.op("Div", p, graph.over_columns("ReduceSum", p, keepdims=1))
+    slope = graph.like(f, form.slope / 2 if classes == 2 else form.slope)
     if form.probabilities == CALIBRATED:
-        assert form.offsets is not None
-        values = graph.op("Concat", graph.op("Neg", f), f, axis=1) if two else f
-        offsets = graph.op("CastLike", graph.constant(np.asarray(form.offsets, dtype=np.float64)), f)
-        return graph.op("Softmax", graph.op("Add", graph.op("Mul", values, slope), offsets), axis=1)
+        scores = graph.op("Concat", graph.op("Neg", f), f, axis=1) if classes == 2 else f
+        scores = graph.op("Add", graph.op("Mul", scores, slope), graph.like(f, form.offsets))
+        return graph.op("Softmax", scores, axis=1)
     return graph.op("Softmax", graph.op("Mul", f, slope), axis=1)
-
-
-def _check_unit(form: PredictionForm, outer: Any) -> None:
-    """Refuse targets that the type of the outputs cannot represent."""
-    if np.dtype(outer) == np.float32 and form.dtype == np.float64 and form.machine.dtype == torch.float32:
-        raise InvalidParameter(
-            f"predictions must be representable in float32; their unit is {form.target_scale.max():g}, and their mean "
-            f"{form.offset.max():g}. Use dtype='float64'."
-        )

@@ -9,7 +9,7 @@ import numpy as np
 
 from joker.errors import InvalidParameter, MissingPackage, UnknownName
 from joker.runtime import VERSION
-from joker.runtime.atomic_file import AnyPath, replace_file
+from joker.runtime.files import AnyPath, replace_file
 
 DTYPES = ("auto", "float32", "float64")
 EXAMPLE = "model.onnx"
@@ -75,27 +75,21 @@ def to_onnx(model: Any, path: AnyPath, *, dtype: str = "auto") -> None:
 
 
 def _exported(model: Any, dtype: str) -> Any:
-    from joker.estimators.base import KernelEstimator
-    from joker.export.graph import Graph
-    from joker.tables.base import TableEstimator
+    from joker.estimators.estimator import KernelEstimator
+    from joker.export import estimators, tables
+    from joker.export.operations import Graph
+    from joker.tables.estimators import TableEstimator
 
-    graph = Graph()
-    outer = np.float64 if dtype == "float64" else np.float32
-    if isinstance(model, TableEstimator):
-        from joker.export import tables
-
-        tables.build(graph, model, dtype, outer)
-    elif isinstance(model, KernelEstimator):
-        from joker.export import estimators
-
-        estimators.build(graph, model, dtype, outer)
-    else:
+    if not isinstance(model, TableEstimator | KernelEstimator):
         raise InvalidParameter(
             f"model must be a fitted estimator of joker; got {type(model).__name__}. Export the last step of a "
             "pipeline, or use skl2onnx for estimators of scikit-learn."
         )
-    text = f"{type(model).__name__} of joker {VERSION}"
-    return graph.model(type(model).__name__, VERSION, metadata(model), text)
+    graph = Graph()
+    build = tables.build if isinstance(model, TableEstimator) else estimators.build
+    build(graph, model, dtype, np.float64 if dtype == "float64" else np.float32)
+    name = type(model).__name__
+    return graph.model(name, VERSION, metadata(model), f"{name} of joker {VERSION}")
 
 
 def metadata(model: Any) -> dict[str, str]:

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from joker.errors import InvalidParameter, UnknownName
-from joker.features import fourier, identity, orthogonal, structured, tensor_sketch
-from joker.features.base import Blank, Draw, FeatureKernel, FeatureMap
+from joker.features import dot_product, fourier
+from joker.features.feature_map import Blank, Draw, FeatureMap
+from joker.kernels import Kernel
 from joker.ops.triton_support import starting
 from joker.runtime import generator
 
@@ -52,17 +53,19 @@ class Kind:
 
 
 KINDS = {
-    "fourier": Kind(fourier.draw, "a stationary kernel", fourier.outline),
-    "fourier_pairs": Kind(fourier.draw_pairs, "a stationary kernel", fourier.outline_pairs),
-    "orthogonal": Kind(orthogonal.draw, "a rotation-invariant kernel", fourier.outline, held=5),
-    "structured": Kind(structured.draw, "a rotation-invariant kernel", structured.outline, held=3),
-    "identity": Kind(identity.draw, "the linear kernel", identity.outline),
-    "tensor_sketch": Kind(tensor_sketch.draw, "a polynomial kernel", tensor_sketch.outline, held=3),
+    "fourier": Kind(fourier.draw_fourier, "a stationary kernel", fourier.outline_fourier),
+    "fourier_pairs": Kind(fourier.draw_fourier_pairs, "a stationary kernel", fourier.outline_fourier_pairs),
+    "orthogonal": Kind(fourier.draw_orthogonal, "a rotation-invariant kernel", fourier.outline_fourier, held=5),
+    "structured": Kind(fourier.draw_structured, "a rotation-invariant kernel", fourier.outline_structured, held=3),
+    "identity": Kind(dot_product.draw_identity, "the linear kernel", dot_product.outline_identity),
+    "tensor_sketch": Kind(
+        dot_product.draw_tensor_sketch, "a polynomial kernel", dot_product.outline_tensor_sketch, held=3
+    ),
 }
 
 
 def draw(
-    kernel: FeatureKernel,
+    kernel: Kernel,
     kind: str | None,
     d: int,
     m: int,
@@ -108,15 +111,14 @@ def draw(
     >>> print(f"{psi[0] @ psi[1]:.1f}, {kernels.Gaussian()(x, x)[0, 1]:.1f}")
     0.6, 0.6
     """
-    kind = _suitable(kernel, kind)
-    _check_number(m)
+    kind = _checked(kernel, kind, m)
     with starting(torch.device(device)):
         drawn = KINDS[kind].draw(kernel, d, m, generator(seed, "features"))
     return replace(drawn, origin=Draw(kernel, kind, d, int(m), seed)).to(dtype, device)
 
 
 def outline(
-    kernel: FeatureKernel,
+    kernel: Kernel,
     kind: str | None,
     d: int,
     m: int,
@@ -157,14 +159,13 @@ def outline(
     def blank(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
         return torch.empty((), dtype=dtype, device=device).expand(shape)
 
-    chosen = KINDS[_suitable(kernel, kind)]
-    _check_number(m)
+    chosen = KINDS[_checked(kernel, kind, m)]
     outlined = chosen.outline(kernel, d, m, blank)
     numbers = sum(tensor.numel() for tensor in outlined.tensors.values())
     return outlined, 8 * (chosen.held * numbers + NUMBERS_PER_LENGTH * m)
 
 
-def check(kernel: FeatureKernel, kind: str | None, d: int, m: int | None) -> None:
+def check(kernel: Kernel, kind: str | None, d: int, m: int | None) -> None:
     """Raise the error that `draw` raises for these values; without features (m is None) no kind may be named.
 
     Parameters
@@ -186,24 +187,18 @@ def check(kernel: FeatureKernel, kind: str | None, d: int, m: int | None) -> Non
     elif kind not in (None, "auto"):
         raise InvalidParameter(
             f"features need their number, n_features; got features={kind!r} and n_features=None, which uses the "
-            "kernel itself. Give n_features, such as 1000, or leave features out."
+            "exact kernel. Give n_features, such as 1000, or leave features out."
         )
 
 
-def _check_number(m: object) -> None:
-    if not isinstance(m, Integral) or m < 1:
-        raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for example.")
-
-
-def _suitable(kernel: FeatureKernel, kind: str | None) -> str:
-    """Return the kind, or the default of the kernel; raise InvalidParameter if the kernel does not have this kind."""
+def _checked(kernel: Kernel, kind: str | None, m: object) -> str:
+    """Return the kind, or the default of the kernel; raise an error for a kind or a number that it cannot have."""
     if not kernel.feature_kinds:
         raise InvalidParameter(
             f"features need a kernel with a feature map; the {kernel.name} kernel has none. "
-            "Use n_features=None, which solves with the kernel itself."
+            "Use n_features=None, which solves with the exact kernel."
         )
-    if kind is None or kind == "auto":
-        return kernel.feature_kinds[0]
+    kind = kernel.feature_kinds[0] if kind in (None, "auto") else kind
     if kind not in KINDS:
         raise UnknownName.among("features", kind, ["auto", *KINDS])
     if kind not in kernel.feature_kinds:
@@ -211,4 +206,6 @@ def _suitable(kernel: FeatureKernel, kind: str | None) -> str:
             f"features={kind!r} needs {KINDS[kind].needs}; the {kernel.name} kernel is not one. "
             f"Use features={' or '.join(map(repr, kernel.feature_kinds))}."
         )
+    if not isinstance(m, Integral) or m < 1:
+        raise InvalidParameter(f"n_features must be a whole number of at least 1; got {m!r}. Use 1000, for example.")
     return kind

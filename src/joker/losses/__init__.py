@@ -8,10 +8,18 @@ from __future__ import annotations
 from dataclasses import fields
 
 from joker.errors import InvalidParameter, UnknownName
-from joker.losses.base import MARGIN, RESIDUAL, ClassificationLoss, Loss, RegressionLoss
 from joker.losses.classification import Hinge, Logistic, SquaredHinge
-from joker.losses.combine import InfimalConvolution, Scaled
-from joker.losses.multiclass import CrammerSinger, RowLoss, ScaledRows, Softmax, scaled
+from joker.losses.loss import (
+    MARGIN,
+    RESIDUAL,
+    ClassificationLoss,
+    InfimalConvolution,
+    Loss,
+    RegressionLoss,
+    Scaled,
+    scaled,
+)
+from joker.losses.multiclass import CrammerSinger, RowLoss, ScaledRowLoss, Softmax
 from joker.losses.regression import (
     Absolute,
     EpsilonInsensitive,
@@ -100,7 +108,7 @@ __all__ = [
     "RegressionLoss",
     "RowLoss",
     "Scaled",
-    "ScaledRows",
+    "ScaledRowLoss",
     "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from joker.losses.base import ClassificationLoss, DeviceForm
+from joker.losses.loss import ClassificationLoss, DeviceForm
 
 
 @dataclass(frozen=True)

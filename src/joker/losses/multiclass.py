@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.losses.base import MARGIN, Bound, DeviceForm, Frame, Loss
 from joker.losses.classification import Hinge, Logistic
-from joker.losses.combine import Scaled
+from joker.losses.loss import MARGIN, Bound, Frame, Loss, Scaled, ZeroDual
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,11 @@ class RowLoss(Loss):
                 "Give the number of columns that one row has for one λ."
             )
 
-    @property
-    def group(self) -> int:  # type: ignore[override]
-        """The number of columns that a row couples."""
-        return self.classes
+    group = property(attrgetter("classes"))
+    device_form = None  # that of a scalar loss would leave out the coupling
 
-    @property
-    def device_form(self) -> DeviceForm | None:
-        """None: the form of a scalar loss would leave out the coupling."""
-        return None
+    def scaled(self, c: Bound) -> ScaledRowLoss:
+        return ScaledRowLoss(self, c)
 
     @abstractmethod
     def maximum(self, f: Tensor) -> Tensor:  # (..., k) -> (..., 1)
@@ -110,7 +106,7 @@ class RowLoss(Loss):
     def gain(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
         return _decrease(self, y, a, f, k)
 
-    def rises(self, y: Tensor, a: Tensor, f: Tensor) -> Tensor:
+    def can_increase(self, y: Tensor, a: Tensor, f: Tensor) -> Tensor:
         """Return True: some columns of a row rise where the others fall, so that a row has no direction."""
         return torch.ones_like(a, dtype=torch.bool)
 
@@ -172,7 +168,7 @@ class Softmax(RowLoss):
 
 
 @dataclass(frozen=True)
-class CrammerSinger(RowLoss):
+class CrammerSinger(ZeroDual, RowLoss):
     """``max_j (1[j ≠ y] + f_j) - f_y``: the multi-class support vector machine. Its dual is linear.
 
     Parameters
@@ -189,7 +185,6 @@ class CrammerSinger(RowLoss):
     tensor(0.7000)
     """
 
-    quadratic: ClassVar[bool] = True
     margin: ClassVar[float] = 1.0
     two_classes: ClassVar[Loss] = Hinge()
 
@@ -199,18 +194,9 @@ class CrammerSinger(RowLoss):
     def best_shares(self, f: Tensor) -> Tensor:
         return torch.zeros_like(f).scatter(-1, f.argmax(-1, keepdim=True), 1.0)
 
-    def dual(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
-    def slope(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
-    def curvature(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
 
 @dataclass(frozen=True)
-class ScaledRows(Scaled):
+class ScaledRowLoss(Scaled):
     """``c`` times a loss that couples a row; c is the same in all columns of a group.
 
     Parameters
@@ -222,8 +208,8 @@ class ScaledRows(Scaled):
 
     Examples
     --------
-    >>> from joker.losses import ScaledRows, Softmax
-    >>> ScaledRows(Softmax(classes=3), 2.0).group
+    >>> from joker.losses import ScaledRowLoss, Softmax
+    >>> ScaledRowLoss(Softmax(classes=3), 2.0).group
     3
     """
 
@@ -253,38 +239,11 @@ class ScaledRows(Scaled):
         """Return columns by group and class."""
         return self.loss.grouped(v)
 
-    def gain(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
-        return _decrease(self, y, a, f, k)
-
-    def rises(self, y: Tensor, a: Tensor, f: Tensor) -> Tensor:
-        return self.loss.rises(y, a, f)
+    gain = RowLoss.gain
+    can_increase = RowLoss.can_increase
 
 
-def scaled(loss: Loss, c: Bound) -> Scaled:
-    """Return ``c`` times a loss.
-
-    Parameters
-    ----------
-    loss : Loss
-        The loss.
-    c : float or Tensor
-        The factor.
-
-    Returns
-    -------
-    Scaled
-        The product.
-
-    Examples
-    --------
-    >>> from joker.losses import Hinge, scaled
-    >>> scaled(Hinge(), 2.0).c
-    2.0
-    """
-    return ScaledRows(loss, c) if isinstance(loss, RowLoss) else Scaled(loss, c)
-
-
-def _decrease(loss: RowLoss | ScaledRows, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
+def _decrease(loss: RowLoss | ScaledRowLoss, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
     """Return a decrease of the dual objective that a step of one row alone causes, in equal parts for its columns.
 
     The step is towards the point ``best`` that is optimal for fixed predictions. There the terms other than
@@ -294,5 +253,6 @@ def _decrease(loss: RowLoss | ScaledRows, y: Tensor, a: Tensor, f: Tensor, k: Te
     gap = loss.grouped(loss.value(y, f) + loss.psi(y, a) + a * f).sum(-1, keepdim=True).clamp(min=0)
     curvature = (k * loss.grouped(s.square()).sum(-1)).unsqueeze(-1).clamp(min=torch.finfo(f.dtype).tiny)
     share = (gap / curvature).clamp(max=1)
-    decrease: Tensor = share * (gap - 0.5 * share * curvature)
-    return (decrease / loss.group).expand(*decrease.shape[:-1], loss.group).flatten(-2)
+    columns: int = loss.group
+    decrease: Tensor = share * (gap - 0.5 * share * curvature) / columns
+    return decrease.expand(*decrease.shape[:-1], columns).flatten(-2)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
+from operator import attrgetter
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter
-from joker.losses.base import Bound, DeviceForm, RegressionLoss
+from joker.losses.loss import Bound, DeviceForm, RegressionLoss, ZeroDual
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,8 @@ class Huber(Squared):
     def __post_init__(self) -> None:
         _require(0 < _number(self.delta) < math.inf, "delta", "positive and finite", self.delta, "1.0")
 
-    @property
-    def lower(self) -> Bound:
-        return -self.delta
-
-    @property
-    def upper(self) -> Bound:
-        return self.delta
+    lower = property(lambda self: -self.delta)
+    upper = property(attrgetter("delta"))
 
     def primal(self, u: Tensor) -> Tensor:
         near = u.abs().clamp(max=self.delta)
@@ -77,33 +73,18 @@ class Huber(Squared):
 
 
 @dataclass(frozen=True)
-class _ZeroDual(RegressionLoss):
-    """A loss whose dual is zero inside the box."""
-
-    quadratic: ClassVar[bool] = True
-
-    def dual(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
-    def slope(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
-    def curvature(self, a: Tensor) -> Tensor:
-        return torch.zeros_like(a)
-
-
-@dataclass(frozen=True)
 class _Insensitive(RegressionLoss):
-    """A loss that is 0 for ``|u| <= epsilon``."""
+    """A loss that is 0 for ``|u| <= epsilon``, and else the loss after it in the order of base classes."""
 
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
         _require(0 <= _number(self.epsilon) < math.inf, "epsilon", "at least 0 and finite", self.epsilon, "0.1")
 
-    @property
-    def kink(self) -> float:
-        return self.epsilon
+    kink = property(attrgetter("epsilon"))
+
+    def primal(self, u: Tensor) -> Tensor:
+        return super().primal((u.abs() - self.epsilon).clamp(min=0))
 
 
 @dataclass(frozen=True)
@@ -123,12 +104,9 @@ class SquaredEpsilonInsensitive(_Insensitive, Squared):
     tensor([0., 2.])
     """
 
-    def primal(self, u: Tensor) -> Tensor:
-        return 0.5 * (u.abs() - self.epsilon).clamp(min=0).square()
-
 
 @dataclass(frozen=True)
-class Absolute(_ZeroDual):
+class Absolute(ZeroDual, RegressionLoss):
     """``|u|``: median regression. Its dual is zero inside the box.
 
     Examples
@@ -163,12 +141,9 @@ class EpsilonInsensitive(_Insensitive, Absolute):
     tensor([0.0000, 1.5000])
     """
 
-    def primal(self, u: Tensor) -> Tensor:
-        return (u.abs() - self.epsilon).clamp(min=0)
-
 
 @dataclass(frozen=True)
-class Quantile(_ZeroDual):
+class Quantile(ZeroDual, RegressionLoss):
     """The pinball loss ``max(q u, (q - 1) u)``; a tensor of shape (t,) sets q for each column.
 
     Parameters
@@ -192,13 +167,8 @@ class Quantile(_ZeroDual):
         inside = bool(((level > 0) & (level < 1)).all())
         _require(inside, "quantile", "a number or tensor between 0 and 1, both excluded", given, "0.5")
 
-    @property
-    def lower(self) -> Bound:
-        return self.quantile - 1
-
-    @property
-    def upper(self) -> Bound:
-        return self.quantile
+    lower = property(lambda self: self.quantile - 1)
+    upper = property(attrgetter("quantile"))
 
     def primal(self, u: Tensor) -> Tensor:
         return torch.maximum(self.quantile * u, (self.quantile - 1) * u)
@@ -262,7 +232,7 @@ class Lp(RegressionLoss):
 
 
 @dataclass(frozen=True)
-class Tube(_Insensitive, _ZeroDual):
+class Tube(_Insensitive, ZeroDual):
     """0 for ``|u| <= epsilon`` and infinite otherwise: for use in an `InfimalConvolution`.
 
     Parameters

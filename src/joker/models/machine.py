@@ -14,9 +14,9 @@ from joker.data import Rows, TensorRows, as_rows
 from joker.errors import InvalidData
 from joker.features import FeatureMap
 from joker.kernels import Kernel
-from joker.kernels.matvec import LONGEST, matvec, tile_shape
+from joker.kernels.kernel import LONGEST, matvec, tile_shape
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
-from joker.runtime.threads import thread_count
+from joker.runtime.devices import thread_count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +72,7 @@ class Machine(ABC):
         return self._stream(self._checked(x), parse_bytes(memory))
 
     def _checked(self, x: Tensor | Rows) -> Rows:
-        rows = as_rows(x)
+        rows = x if isinstance(x, Rows) else as_rows(x)
         if rows.shape[1] != self.n_inputs:
             raise InvalidData(
                 f"X must have the {self.n_inputs} inputs that the machine was trained on; got shape {rows.shape}. "

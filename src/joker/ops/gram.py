@@ -16,9 +16,18 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from joker.ops.rows import RowsLike
-from joker.ops.triton_support import ALIGNMENT, OFFSETS, UNROLL, fuses, round_up, rows_apart, shares, sum_numbers
-from joker.runtime import on_device
+from joker.ops.triton_support import (
+    ALIGNMENT,
+    OFFSETS,
+    UNROLL,
+    RowsLike,
+    fuses,
+    round_up,
+    rows_apart,
+    shares,
+    sum_numbers,
+)
+from joker.runtime.devices import on_device
 
 MOST_COLUMNS = 64  # with more, the kernel matrix costs little compared with its product with v
 TILE = 128  # the number of rows of every tile divides it
@@ -56,12 +65,7 @@ PROFILES = {
 }
 
 
-def gram(
-    x: Tensor,  # (n, d)
-    z: Tensor,  # (b, d)
-    profile: str,
-    scale: float = 1.0,
-) -> Tensor:  # (n, b)
+def gram(x: Tensor, z: Tensor, profile: str, scale: float = 1.0) -> Tensor:  # (n, d), (b, d) -> (n, b)
     """Return profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²), by differences.
 
     Where `gram_fused` it holds the result and transposed copies of x and z; see `transposed_numbers`.
@@ -125,12 +129,7 @@ def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[i
     return side if t <= MOST_COLUMNS and side >= min(TILE, longest) else 0
 
 
-def launch_gram(
-    x: Tensor,  # (n, d)
-    z: Tensor,  # (b, d)
-    profile: Profile,
-    scale: float,
-) -> Tensor:  # (n, b)
+def launch_gram(x: Tensor, z: Tensor, profile: Profile, scale: float) -> Tensor:  # (n, d), (b, d) -> (n, b)
     """Run the fused form of `gram`."""
     from joker.ops.triton.gram import difference_matrix_kernel
 
@@ -148,12 +147,8 @@ def launch_gram(
 
 
 def launch_difference_product(
-    x: Tensor,  # (n, d)
-    z: Tensor,  # (b, d)
-    v: Tensor,  # (b, t)
-    profile: Profile,
-    scale: float,
-) -> Tensor:  # (n, t)
+    x: Tensor, z: Tensor, v: Tensor, profile: Profile, scale: float
+) -> Tensor:  # (n, d), (b, d), (b, t) -> (n, t)
     """Return k(x, z) v by the fused difference form."""
     from joker.ops.triton.gram import difference_product_kernel
 
@@ -170,14 +165,8 @@ def launch_difference_product(
 
 
 def launch_radial_product(
-    x: Tensor,  # (n, d)
-    z: Tensor,  # (b, d)
-    v: Tensor,  # (b, t)
-    profile: Profile,
-    scale: float,
-    *,
-    split: bool = True,
-) -> Tensor:  # (n, t)
+    x: Tensor, z: Tensor, v: Tensor, profile: Profile, scale: float, *, split: bool = True
+) -> Tensor:  # (n, d), (b, d), (b, t) -> (n, t)
     """Return k(x, z) v by the fused product form, on tensor cores where ``split``."""
     from joker.ops.triton.gram import radial_product_kernel
 
@@ -201,9 +190,7 @@ def _partial_sums(x: Tensor, v: Tensor) -> tuple[Tensor, int, int]:
     return x.new_empty(splits, n, t), share, width
 
 
-def _transposed(
-    x: Tensor,  # (n, d)
-) -> Tensor:  # (d and more, n and more)
+def _transposed(x: Tensor) -> Tensor:  # (n, d) -> (d and more, n and more)
     """Return xᵀ with zeros around it."""
     n, d = x.shape
     columns = x.new_empty(round_up(d, UNROLL), round_up(n, ALIGNMENT))
@@ -213,11 +200,8 @@ def _transposed(
 
 
 def _moved(
-    x: Tensor,  # (n, d)
-    centre: Tensor,  # (d,)
-    scale: float,
-    split: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # (n and more, d and more) twice, (n and more,)
+    x: Tensor, centre: Tensor, scale: float, split: bool
+) -> tuple[Tensor, Tensor, Tensor]:  # (n, d), (d,) -> (n and more, d and more) twice, (n and more,)
     """Return (x − centre) / scale with zeros around it, in two parts where ``split``, and its squared norms."""
     from joker.ops.triton.gram import prepare_kernel
 
@@ -241,3 +225,36 @@ def shrink(d: int, split: bool = False) -> float:
     out the product of the low ones, up to two units more.
     """
     return 1 - (2 + 2 * split + math.sqrt(d)) * torch.finfo(torch.float32).eps
+
+
+TENSOR_CORE_MULTIPLE = 16  # numbers: tensor cores are fastest where the sides of a matrix are multiples of it
+MIN_FEATURES = 4_096  # with at least as many, the rounding errors of single features average out
+
+
+def rounds(dtype: torch.dtype, device: torch.device, m: int) -> bool:
+    """Whether the product of m features is computed from features that are rounded to bfloat16."""
+    return device.type == "cuda" and dtype == torch.float32 and m >= MIN_FEATURES
+
+
+def low_gram(low: Tensor, b: int) -> Tensor:  # (b', m) -> (b, b)
+    """Return ΨΨᵀ of the first b rows of features in bfloat16, summed in float32.
+
+    The error of an entry is that of m independent roundings of 2⁻⁹, so about 2⁻⁹/√m of the largest
+    entry; and the matrix is that of rounded features, so it stays positive semidefinite.
+    """
+    return torch.mm(low, low.T, out_dtype=torch.float32)[:b, :b]
+
+
+def features_gram(psi: Tensor) -> Tensor:  # (b, m) -> (m, m)
+    """Return ΨᵀΨ; on tensor cores as a sum of products of bfloat16 numbers.
+
+    A feature is the sum of two bfloat16 numbers, with an error of 2⁻¹⁷. The product of the two smaller parts is below
+    that and is left out.
+    """
+    if not rounds(psi.dtype, psi.device, psi.shape[1]):
+        return psi.T @ psi
+    high = psi.to(torch.bfloat16)
+    low = (psi - high).to(torch.bfloat16)
+    gram = torch.mm(high.T, low, out_dtype=torch.float32)
+    gram = gram + gram.T
+    return gram.add_(torch.mm(high.T, high, out_dtype=torch.float32))

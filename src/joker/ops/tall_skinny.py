@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from joker.ops.triton_support import OFFSETS, fuses, round_up
-from joker.runtime import multiprocessors, on_device
+from joker.runtime.devices import multiprocessors, on_device
 
 ROWS, STEP = 64, 64  # rows and columns of a tile of Ψ in Ψ v
 WIDTH, DEPTH = 128, 16  # rows and columns of a tile of Ψᵀ in Ψᵀ v
@@ -17,20 +17,14 @@ TOGETHER = 2  # programs on a multiprocessor
 ADDED = 32  # sums that a program computes when partial sums are added
 
 
-def times(
-    psi: Tensor,  # (b, m)
-    v: Tensor,  # (m, t)
-) -> Tensor:  # (b, t)
+def times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (m, t) -> (b, t)
     """Return Ψ v, as (vᵀ Ψᵀ)ᵀ: cuBLAS computes that faster for two columns, and equally fast for others."""
     if _fused(psi, v):
         return launch_times(psi, v)
     return (v.T @ psi.T).T.contiguous() if psi.is_cuda and v.shape[1] > 1 else psi @ v
 
 
-def transposed_times(
-    psi: Tensor,  # (b, m)
-    v: Tensor,  # (b, t)
-) -> Tensor:  # (m, t)
+def transposed_times(psi: Tensor, v: Tensor) -> Tensor:  # (b, m), (b, t) -> (m, t)
     """Return Ψᵀ v, in the same way."""
     if _fused(psi, v):
         return launch_transposed_times(psi, v)

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Thread
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from joker.errors import SlowerWithoutTriton
-from joker.runtime import capability, on_device
+from joker.runtime.devices import capability, on_device
 
 OFFSETS = 2**31  # offsets within a tile are 32-bit numbers
 ALIGNMENT = 16  # numbers: rows of a matrix that begin at multiples of it are read fastest
@@ -75,7 +76,7 @@ def starting(device: torch.device) -> Iterator[None]:
 
 
 def _launch_one(device: torch.device) -> None:
-    from joker.ops.triton.probe import one_kernel
+    from joker.ops.triton.tall_skinny import one_kernel
 
     with on_device(device):
         one_kernel[(1,)](torch.empty(1, device=device))
@@ -105,3 +106,18 @@ def shares(length: int, step: int, rows: int, row_tiles: int, t: int) -> tuple[i
 def sum_numbers(rows: int, t: int) -> int:
     """Return the most numbers that a sum of ``rows`` rows holds: its result, and its parts where it is divided."""
     return rows * t + min(PARTIAL_SUMS, PROGRAMS * rows * t)
+
+
+class RowsLike(Protocol):
+    """A tensor, or rows that are indexed like one and return dense tensors."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # (n, d)
+    @property
+    def dtype(self) -> torch.dtype: ...
+    def __getitem__(self, rows: slice | Tensor, /) -> Tensor: ...  # (b, d)
+
+
+def take(values: Tensor, rows: Tensor) -> Tensor:  # (n, t), (b,) -> (b, t)
+    """Return some rows, in the faster way: by indexing for several columns on a GPU, else by ``index_select``."""
+    return values[rows] if values.is_cuda and values.shape[1] > 1 else values.index_select(0, rows)

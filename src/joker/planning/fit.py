@@ -1,4 +1,4 @@
-"""The memory of a fit: block size, feature chunks, tiles, and the bytes of everything that is held."""
+"""The memory of a fit: feature chunks, tiles, and the bytes of everything that is held."""
 
 from __future__ import annotations
 
@@ -6,108 +6,72 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
-from joker.distributed import current
+import torch
+from numpy.typing import NDArray
+
+from joker.data import Rows
+from joker.data.arrays import is_sparse, row_bytes_of, stored_type, whole_of
 from joker.errors import BudgetTooSmall
 from joker.features import FeatureMap
-from joker.kernels.matvec import LONGEST
-from joker.planning.fit_spec import FitSpec, RowReading
+from joker.kernels.kernel import LONGEST
 from joker.planning.plan import (
+    ORDER_BYTES,
+    SMALL_ITEMS,
+    FitSpec,
+    Plan,
+    RowReading,
+    cast_bytes,
+    check_bytes,
+    gaps,
+    least_tile,
+    libraries,
+    rows_place,
+    without_gaps,
+)
+from joker.runtime import format_bytes, tile_bytes
+from joker.solvers.feature_state import Chunking, choose_chunking, feature_step_bytes, two_blocks_bytes
+from joker.solvers.methods.method import (
     AFTER_LAYOUT,
     END,
     EVALUATION,
     LAYOUT,
-    SMALL_ITEMS,
     STEP,
     TIMES,
     Item,
-    Plan,
-    gaps,
-    least_tile,
-    without_gaps,
+    KernelMemory,
 )
-from joker.runtime import format_bytes, tile_bytes
-from joker.solvers.conjugate_gradients import CG_VECTORS
-from joker.solvers.feature_chunks import (
-    Chunking,
-    choose_chunking,
-    feature_step_bytes,
-    gap_bytes,
-    solve_bytes,
-    two_blocks_bytes,
-)
-from joker.solvers.gram_gradients import GRAM_VECTORS, gram_bytes
-from joker.solvers.kept_kernel_rows import kept_bytes, kept_rows, sum_bytes
-from joker.solvers.nystrom import landmarks, nystrom_bytes
-from joker.solvers.settings import CONJUGATE_GRADIENTS, GREEDY, RANDOM
+from joker.solvers.state import gap_bytes, solve_bytes
 
-SEEN_BYTES = 4  # of the step at which the average of a row was updated
-GREEDY_ROW_BYTES = 24  # of the order of equal gains, their directions, and the search for the largest ones
-GAIN_COPIES = 8  # numbers of a row: the kernel with itself, the gain, and what is computed from it
-BLOCK_ORDER_BYTES = 48  # bytes of the visiting order, for each block: a Python list of integers
-
-
-@dataclass(frozen=True)
-class KernelMemory:
-    """What a fit with the kernel itself keeps of the kernel matrix between steps."""
-
-    rows: int = 0  # kept rows of the kernel matrix
-    landmarks: int = 0  # of a preconditioner
-    items: tuple[Item, ...] = ()
+READING = 12 * 10**6  # bytes: rows and targets are checked in chunks, and a bandwidth is chosen on a sample
+SPLIT_BYTES = 80  # bytes a row that scikit-learn takes to choose the held-out rows
 
 
 @dataclass(frozen=True, eq=False)
 class FitMemory:
-    """The bytes that a fit takes.
-
-    Parameters
-    ----------
-    spec : FitSpec
-        The decisions of the fit.
-    reading : RowReading
-        What reading its rows takes.
-    data : tuple of Item
-        What the caller holds: copies of rows, targets, weights.
-    """
+    """The bytes that a fit takes."""
 
     spec: FitSpec
     reading: RowReading
-    data: tuple[Item, ...] = ()
+    data: tuple[Item, ...] = ()  # what the caller holds: copies of rows, targets, weights
 
     @property
     def features(self) -> FeatureMap | None:
-        """The feature map without its numbers; None with the kernel itself."""
+        """The feature map without its numbers; None with the exact kernel."""
         return self.spec.outline[0]
 
     @cached_property
     def held(self) -> tuple[Item, ...]:
         """Everything except tiles and the features of a block."""
-        spec, itemsize = self.spec, self.spec.dtype.itemsize
-        exact, (features, drawing) = self.features is None, self.spec.outline
-        alpha = itemsize * spec.rows * spec.columns
-        image = itemsize * (spec.rows if features is None else features.n_features) * spec.columns
-        items = [*self.data, Item(f"α and {'predictions' if exact else 'θ'}", alpha + image, AFTER_LAYOUT)]
-        state = alpha + image
-        if spec.settings.method == GREEDY:
-            row_bytes = GAIN_COPIES * itemsize + GREEDY_ROW_BYTES
-            items.append(Item("gain of each row", spec.rows * row_bytes, AFTER_LAYOUT))
-        elif spec.settings.method == CONJUGATE_GRADIENTS and features is not None:
-            items.append(Item("direction and residual", GRAM_VECTORS * (image + alpha), AFTER_LAYOUT))
-            items.append(Item("Gram matrix of the features", gram_bytes(features.n_features, itemsize), AFTER_LAYOUT))
-            state += 2 * image
-        elif spec.settings.method == CONJUGATE_GRADIENTS:
-            items.append(Item("direction and residual", CG_VECTORS * alpha, AFTER_LAYOUT))
-            state += alpha
-        else:
-            order = self.reading.order_bytes + BLOCK_ORDER_BYTES * -(-spec.rows // spec.block_rows)
-            items.append(Item("order of rows and blocks", order, AFTER_LAYOUT))
-        if spec.averages:
-            mean = alpha + image + SEEN_BYTES * spec.rows
-            items.append(Item("their average", mean, AFTER_LAYOUT))
-            state += mean
-        if spec.settings.momentum:
-            items.append(Item("momentum", alpha + image, AFTER_LAYOUT))
-            state += alpha + image
+        spec, size, (features, drawing) = self.spec, self.spec.size, self.spec.outline
+        exact, alpha, image = features is None, size.alpha_bytes, size.image_bytes
+        state = alpha + image + spec.method.saved_bytes(size)
+        items = [
+            *self.data,
+            Item(f"α and {'predictions' if exact else 'θ'}", alpha + image, AFTER_LAYOUT),
+            *spec.method.memory(size, self.reading.order_bytes),
+        ]
         if features is not None:
             items.append(Item("feature map", features.nbytes))
             items.append(Item("drawing it", 0 if spec.on_gpu else drawing, (LAYOUT,)))
@@ -127,32 +91,9 @@ class FitMemory:
             Item("small items", SMALL_ITEMS),
         )
 
-    def kernel_memory(self, room: int) -> KernelMemory:
-        """Return what of the kernel matrix a solve keeps between its steps in ``room`` bytes."""
-        spec, itemsize = self.spec, self.spec.dtype.itemsize
-        chosen, items = 0, []
-        if self.features is not None:
-            return KernelMemory()
-        if spec.settings.method == CONJUGATE_GRADIENTS:
-            chosen = landmarks(spec.rows, room // 2, itemsize)
-            taken = nystrom_bytes(spec.rows, chosen, itemsize)
-            items.append(Item("preconditioner", taken, AFTER_LAYOUT))
-            room -= taken
-        rows = 0
-        if spec.settings.method in (GREEDY, CONJUGATE_GRADIENTS) and not spec.on_gpu:
-            sums = sum_bytes(spec.rows, spec.columns) if spec.settings.method == CONJUGATE_GRADIENTS else 0
-            # Processes share the columns of kept rows that blocks use, and the rows that are used as a whole.
-            part, shares_rows = current().part(spec.rows), spec.settings.method == CONJUGATE_GRADIENTS
-            width = spec.rows if shares_rows else part.stop - part.start
-            rows = kept_rows(spec.rows, spec.block_rows, room - sums, itemsize, width)
-            rows = min(rows, -(-spec.rows // current().size)) if shares_rows else rows
-            taken = kept_bytes(width, rows, itemsize) + (sums if rows else 0)
-            items.append(Item("kept kernel rows", taken, AFTER_LAYOUT))
-        return KernelMemory(rows, chosen, tuple(items))
-
     def divide(self, scratch: int) -> tuple[int, int]:
         """Return the part of ``scratch`` for tiles, and the part in which the kernel matrix may be kept."""
-        if self.features is not None or self.spec.settings.method == RANDOM:
+        if not self.spec.method.keeps_kernel:
             return scratch, 0
         tile = max(self.least_scratch, scratch // 2) if self.spec.on_gpu else self.tile_bytes(self.tile_rows(scratch))
         return tile, max(0, scratch - tile)
@@ -171,12 +112,7 @@ class FitMemory:
     def least_scratch(self) -> int:
         """The smallest scratch space that is sufficient."""
         tile = least_tile(self.tile_bytes, self.spec.rows)
-        return max(self._tiles_of_a_step * tile, self._step_bytes(0))
-
-    @property
-    def _tiles_of_a_step(self) -> int:
-        """Tiles that a step holds: a pass over the features has one in float32 and one in float64."""
-        return 2 if self.features is not None and self.spec.settings.method == CONJUGATE_GRADIENTS else 1
+        return max(self.spec.method.tiles_of_a_step * tile, self._step_bytes(0))
 
     def _step_bytes(self, scratch: int) -> int:
         """Return what the features of a block take within ``scratch``, or in the smallest chunks."""
@@ -213,7 +149,7 @@ class FitMemory:
     def tile_bytes(self, rows: int) -> int:
         """Return what evaluating the gap takes for a tile: of the average and of the last iterate."""
         spec, itemsize = self.spec, self.spec.dtype.itemsize
-        columns = spec.columns * (2 if spec.averages else 1)
+        columns = spec.columns * (2 if spec.method.averages(spec.size) else 1)
         terms = gap_bytes(rows, columns)
         if self.features is None:
             side = min(rows, spec.rows)
@@ -247,7 +183,8 @@ class FitMemory:
     def items(self, scratch: int, kernel: KernelMemory) -> tuple[Item, ...]:
         """Return everything, with tiles and chunks as large as ``scratch`` allows, and what ``kernel`` keeps."""
         tile, prepared = self.tile_bytes(self.tile_rows(scratch)), self._prepared_blocks(scratch)
-        step = tile if self.features is None else max(self._step_bytes(scratch), self._tiles_of_a_step * tile - tile)
+        more_tiles = (self.spec.method.tiles_of_a_step - 1) * tile
+        step = tile if self.features is None else max(self._step_bytes(scratch), more_tiles)
         name = "a tile of the kernel matrix" if self.features is None else "features of a block"
         between = gaps(max(step, tile + prepared), self.spec.device)
         return (
@@ -261,23 +198,10 @@ class FitMemory:
 
 
 def plan_fit(candidates: Iterable[FitMemory], budget: int | None, scratch: int, room: int = 0) -> tuple[FitSpec, Plan]:
-    """Return the first candidate that keeps the budget, and its plan.
+    """Return the first candidate that keeps the budget, the best standing first, and its plan.
 
-    Parameters
-    ----------
-    candidates : iterable of FitMemory
-        The possible fits, the best first.
-    budget : int or None
-        The bytes allowed; None takes the first candidate.
-    scratch : int
-        The scratch space where there is no budget.
-    room : int
-        The bytes in which the kernel matrix may be kept where there is no budget.
-
-    Raises
-    ------
-    BudgetTooSmall
-        If no candidate keeps it. The message names the smallest budget that one of them keeps.
+    Without a budget it is the first, with ``scratch`` bytes for tiles and ``room`` bytes for the kernel matrix. Raises
+    BudgetTooSmall if no candidate keeps the budget; the message names the smallest that one of them keeps.
     """
     first, tried = None, []
     for memory in candidates:
@@ -300,10 +224,7 @@ def plan_fit(candidates: Iterable[FitMemory], budget: int | None, scratch: int, 
 def scratch_beside_block(memory: FitMemory, scratch: int) -> int:
     """Return the scratch space for tiles beside the rows of a block, where those have to be made dense first.
 
-    Raises
-    ------
-    BudgetTooSmall
-        If the rows of a block and one row of a tile do not fit.
+    Raises BudgetTooSmall if the rows of a block and one row of a tile do not fit.
     """
     spec, row = memory.spec, memory.reading.row_bytes
     if memory.features is None:
@@ -325,7 +246,7 @@ def _plan(memory: FitMemory, first: FitMemory, budget: int | None, scratch: int,
     spec, reading = memory.spec, memory.reading
     m = None if memory.features is None else memory.features.n_features
     part = 0 if m is None else memory.chunking(scratch).size
-    tile, kernel = memory.tile_rows(scratch), memory.kernel_memory(room)
+    tile, kernel = memory.tile_rows(scratch), spec.method.kernel_memory(spec.size, room)
     return Plan(
         title=_title(spec, m),
         choice=_choice(memory, first, m, part, tile),
@@ -346,7 +267,7 @@ def _plan(memory: FitMemory, first: FitMemory, budget: int | None, scratch: int,
 
 def _title(spec: FitSpec, m: int | None) -> str:
     kind = str(spec.dtype).removeprefix("torch.")
-    with_ = "the kernel itself" if m is None else f"{m:,} features"
+    with_ = "the exact kernel" if m is None else f"{m:,} features"
     return (
         f"fit of {spec.rows:,} rows of {spec.inputs:,} inputs, columns: {spec.columns:,}, with {with_}, "
         f"in {kind} on {spec.device}"
@@ -359,6 +280,115 @@ def _choice(memory: FitMemory, first: FitMemory, m: int | None, part: int, tile:
     if memory.spec.settings.block_size != first.spec.settings.block_size:
         blocks += f" (not {wanted:,}, to keep the budget)"
     features = "" if m is None else ", their features " + ("all at once" if part >= m else f"{part:,} at a time")
-    if memory.spec.settings.method == CONJUGATE_GRADIENTS:
-        return f"Rows stay {memory.reading.place}; conjugate gradients; tiles of {tile:,} rows."
-    return f"Rows stay {memory.reading.place}; {blocks}{features}; tiles of {tile:,} rows."
+    how = f"{blocks}{features}" if memory.spec.method.in_blocks else memory.spec.method.name.replace("_", " ")
+    return f"Rows stay {memory.reading.place}; {how}; tiles of {tile:,} rows."
+
+
+class TrainingData(Protocol):
+    """The rows of a fit with their targets, as an estimator encodes them."""
+
+    @property
+    def x(self) -> Any: ...  # rows (n, d): an array, a CSR matrix, a subset of one, or rows of a store
+    @property
+    def y(self) -> NDArray[Any]: ...  # encoded targets (n, t)
+    @property
+    def w(self) -> NDArray[Any] | None: ...  # weights (n,)
+    @property
+    def copied(self) -> int: ...  # bytes of the copy that validation has made
+    @property
+    def held_out(self) -> int: ...  # rows of the same data that are held out
+    @property
+    def label_bytes(self) -> int: ...  # of a class label; 0 where targets are numbers
+
+
+def plan_estimator_fit(
+    specs: Iterable[FitSpec], data: TrainingData, budget: int | None, scratch: int, room: int
+) -> tuple[FitSpec, Plan]:
+    """Return the first spec that keeps the budget, and its plan; see `plan_fit`."""
+    return plan_fit((_fit_memory(spec, data) for spec in specs), budget, scratch, room)
+
+
+def _fit_memory(spec: FitSpec, data: TrainingData) -> FitMemory:
+    x, exact, host = data.x, spec.n_features is None, spec.rows_on_host
+    reading = RowReading(
+        row_bytes_of(x, spec.dtype, spec.device, copy=exact, host=host, scaling=spec.scaling),
+        0 if isinstance(x, Rows) else ORDER_BYTES * spec.rows,
+        rows_place(x, spec.device, exact, host),
+    )
+    return FitMemory(spec, reading, _on_gpu(spec, data) if spec.on_gpu else _in_memory(spec, data))
+
+
+def _in_memory(spec: FitSpec, data: TrainingData) -> tuple[Item, ...]:
+    """Return what the data of a fit take on the CPU."""
+    x, n, itemsize, exact = data.x, spec.rows, spec.dtype.itemsize, spec.n_features is None
+    all_rows = n + data.held_out
+    held_out = 0 if isinstance(x, Rows) else data.held_out  # a store holds out its last rows without a copy
+    row_numbers = 8 * n if held_out else 0
+    encoding = all_rows * (2 * data.label_bytes + 10 + spec.targets) if data.label_bytes else 0
+    items = [
+        libraries(on_gpu=False),
+        Item("rows, as they are checked", data.copied),
+        Item("copy of the rows", _copy_bytes(x, spec.dtype) if exact else cast_bytes(x, spec.dtype)),
+        Item("targets", _target_bytes(spec, data) + (all_rows if data.label_bytes else 0)),
+        Item("reading the data", READING + check_bytes(x) + encoding, (LAYOUT,)),
+    ]
+    if held_out:
+        held_bytes = held_out * (_stored_row_bytes(x) + spec.targets * data.y.itemsize)
+        items.append(Item("numbers of the training rows", row_numbers))
+        items.append(Item("rows held out", held_bytes))
+        items.append(Item("choosing the rows held out", all_rows * SPLIT_BYTES, (LAYOUT,)))
+    if data.w is not None:
+        items.append(Item("weights", 8 * all_rows + row_numbers + itemsize * n))
+    return tuple(items)
+
+
+def _on_gpu(spec: FitSpec, data: TrainingData) -> tuple[Item, ...]:
+    """Return what the data of a fit take in GPU memory."""
+    x, n, itemsize, whole = data.x, spec.rows, spec.dtype.itemsize, whole_of(data.x)
+    columns = 1 if spec.targets == 1 else spec.columns
+    items = [
+        libraries(on_gpu=True),
+        Item("targets", n * columns * (1 if data.y.itemsize == 1 else itemsize)),
+    ]
+    reading = READING
+    if not (spec.rows_on_host or isinstance(x, Rows)):
+        dense = whole.shape[0] * whole.shape[1] * _copied_itemsize(whole, spec.dtype)
+        items.append(Item("rows", _copy_bytes(whole, spec.dtype) if is_sparse(whole) else dense))
+        reading += check_bytes(whole)
+    if data.held_out and not spec.rows_on_host:
+        items.append(Item("numbers of the training rows", 8 * n))
+    if data.w is not None:
+        items.append(Item("weights", itemsize * n))
+    return (*items, Item("reading the data", reading, (LAYOUT,)))
+
+
+def _target_bytes(spec: FitSpec, data: TrainingData) -> int:
+    """Return the bytes of the encoded targets, of the training rows and of all, and of the columns of every λ."""
+    n, t, itemsize = spec.rows, spec.targets, data.y.itemsize
+    encoded = itemsize * t * (n + (n + data.held_out if data.held_out else 0))
+    shared = t == 1 or spec.n_lams == 1
+    if itemsize == 1:  # signs stay in int8
+        return encoded + (0 if shared else n * spec.columns)
+    return encoded + spec.dtype.itemsize * n * (t if shared else spec.columns + t)
+
+
+def _copied_itemsize(x: Any, dtype: torch.dtype) -> int:
+    """Return the bytes of a number in a copy: the smaller of the stored and the computing type."""
+    return min(int(stored_type(x).itemsize), dtype.itemsize)
+
+
+def _stored_row_bytes(x: Any) -> int:
+    """Return the bytes of a row as it is stored; the mean of a sparse matrix."""
+    whole = whole_of(x)
+    if is_sparse(whole):
+        return int(whole.nnz * (whole.dtype.itemsize + whole.indices.itemsize) / max(1, whole.shape[0])) + 9
+    return int(whole.shape[1] * whole.dtype.itemsize)
+
+
+def _copy_bytes(x: Any, dtype: torch.dtype) -> int:
+    """Return the bytes of a copy of the rows, in their own type where that is smaller."""
+    whole = whole_of(x)
+    if is_sparse(whole):
+        return int(whole.nnz * (whole.indices.itemsize + whole.dtype.itemsize + dtype.itemsize) + 8 * (x.shape[0] + 1))
+    copies = 1 if isinstance(whole, Rows) or whole.flags.c_contiguous else 2
+    return int(copies * x.shape[0] * x.shape[1] * _copied_itemsize(whole, dtype))

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+import ctypes
+import hashlib
+import math
+import os
+import re
+import signal
+import sys
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral
+from typing import Any, TypeVar
 
 import torch
 
-from joker.errors import InvalidParameter, UnknownName
+from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -69,7 +82,239 @@ def on_device(device: torch.device) -> Iterator[None]:
 def parse_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Return the floating-point type to compute in: float32 or float64."""
     chosen = _DTYPES.get(dtype) if isinstance(dtype, str) else dtype
-    if chosen not in _DTYPES.values():
+    if chosen is None or chosen not in _DTYPES.values():
         raise UnknownName.among("dtype", dtype, _DTYPES)
-    assert chosen is not None
     return chosen
+
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+OutOfMemory = torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError
+DEFAULT_BUDGET = 256 * 2**20  # bytes of temporary memory if the user names no budget
+CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MiB in float64
+CPU_TILE = 2**23  # bytes of features: larger tiles do not fit the cache of the CPU
+
+_UNITS = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    _UNITS |= {_letter: 1000**_power, f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def parse_bytes(size: int | str) -> int:
+    """Return the number of bytes of a size such as ``"500MB"``, ``"1.5 GiB"`` or 64.
+
+    >>> parse_bytes("500MB"), parse_bytes("1 KiB"), parse_bytes(64)
+    (500000000, 1024, 64)
+    """
+    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
+        return int(size)
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None or float(match[1]) * unit < 1:
+        raise InvalidParameter(
+            f"memory must be a positive number of bytes or a size such as '500MB'; got {size!r}. "
+            "Use a number with the unit B, kB, MB, GB, KiB, MiB or GiB."
+        )
+    return int(float(match[1]) * unit)
+
+
+def format_bytes(size: float) -> str:
+    """Return a number of bytes as text: ``format_bytes(2_500_000)`` is ``'2.5 MB'``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(size) < 1000:
+            return f"{size:.4g} {unit}"
+        size /= 1000
+    return f"{size:.4g} TB"
+
+
+def free_bytes(device: torch.device) -> float:
+    """Return the free bytes of a GPU; infinity for the CPU, where they are not known."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else math.inf
+
+
+def physical_bytes(device: torch.device | None = None) -> int:
+    """Return the memory of a GPU, else of the computer; the default budget where the system does not report it."""
+    if device is not None and device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return DEFAULT_BUDGET
+
+
+def release_memory(device: torch.device) -> None:
+    """Return memory that torch or the C library caches to the GPU or to the system."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif sys.platform == "linux":
+        with suppress(AttributeError):  # only the GNU C library has this function
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+@contextmanager
+def enough_memory(device: torch.device) -> Iterator[None]:
+    """Say in a sentence that a device has too little memory, in place of an error of torch."""
+    try:
+        yield
+    except OutOfMemory as error:
+        release_memory(device)
+        raise BudgetTooSmall(
+            "the GPU must have room for the model and for the work on a block of rows; "
+            f"{format_bytes(free_bytes(device))} of its memory are free. Another process may hold the rest: free it, "
+            "use fewer features or a smaller block_size, or use device='cpu'."
+        ) from error
+
+
+def peak_bytes(device: torch.device) -> int | None:
+    """Return the peak memory so far: of torch on a GPU, else of the process; None if the system does not report it."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if resource is None:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) returns kilobytes, on macOS bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def chunks(n: int, width: int = 1) -> Iterator[slice]:
+    """Return slices of ``n`` rows of ``width`` entries, with at most CHUNK_ENTRIES entries or one row each.
+
+    >>> list(chunks(5, CHUNK_ENTRIES // 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    rows = max(1, CHUNK_ENTRIES // max(1, width))
+    return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
+
+
+def tile_bytes(budget: int, device: torch.device) -> int:
+    """Return the bytes of a tile of features: all of ``budget`` on a GPU, at most CPU_TILE on the CPU."""
+    return budget if device.type == "cuda" else min(budget, CPU_TILE)
+
+
+def tiles(n: int, work: int | Callable[[int], int], budget: int, what: str) -> Iterator[slice]:
+    """Return slices that cut ``n`` rows into tiles whose temporary memory stays inside ``budget``.
+
+    ``work`` is the number of bytes of a row, or a function that returns the bytes of a tile of so many rows. ``what``
+    names the contents of the tiles in the message of BudgetTooSmall, which is raised if not even one row fits.
+    """
+    needs = work if callable(work) else work.__mul__
+    rows = bisect_right(range(1, n + 1), budget, key=needs)
+    if rows < 1 and n > 0:
+        raise BudgetTooSmall(
+            f"memory must hold at least one row of {what}; {format_bytes(budget)} is given and one row "
+            f"takes {format_bytes(needs(1))}. Use memory={needs(1)} (bytes) or more."
+        )
+    return (slice(start, min(start + rows, n)) for start in range(0, n, max(rows, 1)))
+
+
+def generator(seed: int, name: str) -> torch.Generator:
+    """Return a generator for each pair ``(seed, name)``, so that the draws of one do not change those of another.
+
+    It is always on the CPU: numbers are drawn there and copied to the device, and are so the same on every device.
+    """
+    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
+    return torch.Generator("cpu").manual_seed(int.from_bytes(digest, "little") >> 1)
+
+
+try:
+    VERSION = version("joker-kernels")
+except PackageNotFoundError:  # the source tree is used without installation
+    VERSION = "0+unknown"
+
+
+# Threads of the CPU, by the size of the work.
+#
+# torch divides every operation among its threads, which wait for each other. With small operations that gains
+# little on an idle computer, and on a busy one the threads wait longer than they work. So here one operation runs
+# on one thread, and each thread computes whole tiles: a thread that waits delays its own tile only.
+
+
+Part = TypeVar("Part")
+_outside = threading.local()  # the threads of torch outside `one_thread`
+if hasattr(os, "register_at_fork"):
+    # A forked process has the thread pool of OpenMP without its threads, and would wait for them for ever.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
+def thread_count() -> int:
+    """Return the number of threads that torch may use, also inside `one_thread`."""
+    return getattr(_outside, "count", None) or torch.get_num_threads()
+
+
+@contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """Run the operations of torch on one thread, if that is ``wanted``."""
+    before = torch.get_num_threads() if wanted else 1
+    if before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    _outside.count = before
+    try:
+        yield
+    finally:
+        _outside.count = None
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def one_blas_thread(wanted: bool = True) -> Iterator[None]:
+    """Run the operations of NumPy's and SciPy's BLAS on one thread, if that is ``wanted``.
+
+    The number of threads is that of the process: others that want one thread wait, so that none restores it too early.
+    """
+    if not wanted:
+        yield
+        return
+    # One lock for each process: that of its parent may be held by a thread that does not exist after a fork.
+    with _blas_locks.setdefault(os.getpid(), threading.RLock()), _blas().limit(limits=1):
+        yield
+
+
+_blas_locks: dict[int, threading.RLock] = {}
+
+
+@cache
+def _blas() -> Any:
+    """Return the libraries that are loaded."""
+    import scipy.linalg  # noqa: F401  # loads the library of SciPy
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def share(work: Callable[[Part], object], parts: Iterable[Part], most: int | None = None) -> None:
+    """Call ``work`` for each part. The threads of torch, at most ``most`` of them, divide the parts."""
+    count = min(thread_count(), most or thread_count())
+    with one_thread():
+        if count <= 1:
+            for part in parts:
+                work(part)
+        else:
+            for _ in _pool(count, os.getpid()).map(work, parts):
+                pass
+
+
+@lru_cache(maxsize=2)
+def _pool(count: int, process: int) -> ThreadPoolExecutor:
+    """Return a pool of threads for this process: those of its parent do not exist in it."""
+    return ThreadPoolExecutor(count, "joker", initializer=torch.set_num_threads, initargs=(1,))
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Delay Ctrl-C to the end of the block; does nothing outside the main thread, where Python allows no handlers."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    held: list[tuple[object, ...]] = []
+    signal.signal(signal.SIGINT, lambda *interrupt: held.append(interrupt))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        handler(*held[0])  # type: ignore[arg-type]

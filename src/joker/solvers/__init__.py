@@ -1,18 +1,15 @@
 """Dual block coordinate descent with a trust region, certified by the duality gap."""
 
-from joker.solvers.average import Average
-from joker.solvers.block.result import BlockResult, Outcome
+from joker.solvers.block.model import BlockResult, Outcome
 from joker.solvers.block.trust_region import BlockSolver
-from joker.solvers.descent import Descent
-from joker.solvers.exact_state import ExactState
+from joker.solvers.checkpoint import check_processes
 from joker.solvers.feature_state import FeatureState
-from joker.solvers.gap import Gap, Point, certify
-from joker.solvers.methods import resolved
-from joker.solvers.problem import Problem
-from joker.solvers.processes import check_processes
-from joker.solvers.report import Reason, Record, Report
-from joker.solvers.settings import Settings
-from joker.solvers.state import State
+from joker.solvers.loop import Descent
+from joker.solvers.methods.method import Method, ProblemSize
+from joker.solvers.methods.random_blocks import Average
+from joker.solvers.problem import Problem, Settings
+from joker.solvers.report import Gap, Point, Reason, Record, Report, certify
+from joker.solvers.state import ExactState, State
 
 __all__ = [
     "Average",
@@ -22,9 +19,11 @@ __all__ = [
     "ExactState",
     "FeatureState",
     "Gap",
+    "Method",
     "Outcome",
     "Point",
     "Problem",
+    "ProblemSize",
     "Reason",
     "Record",
     "Report",
@@ -32,5 +31,4 @@ __all__ = [
     "State",
     "certify",
     "check_processes",
-    "resolved",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -11,56 +13,154 @@ from torch import Tensor
 from joker.data import Rows
 from joker.distributed import ALONE, Group
 from joker.errors import InvalidParameter
-from joker.ops.bfloat16_gram import rounds
-from joker.ops.rows import take
+from joker.ops.gram import TENSOR_CORE_MULTIPLE, low_gram, rounds
 from joker.ops.tall_skinny import times, transposed_times
+from joker.ops.triton_support import round_up, take
 from joker.runtime import DEFAULT_BUDGET, tile_bytes, tiles
-from joker.runtime.threads import share, thread_count
-from joker.solvers.block_buffers import BlockBuffers, PreparedBlock
-from joker.solvers.feature_chunks import (
-    Chunking,
-    FeatureChunk,
-    FeatureMap,
-    choose_chunking,
-    chunk_slices,
-    feature_step_bytes,
-    gap_bytes,
-    two_blocks_bytes,
-)
-from joker.solvers.state import OpenBlock, State
+from joker.runtime.devices import share, thread_count
+from joker.solvers.state import BlockBuffers, OpenBlock, PreparedBlock, State, gap_bytes, solve_bytes
+
+SMALLEST_CHUNK = 256  # features
+PARTS_OF_A_THREAD = 2  # parts of a block for each thread of a CPU: one that waits holds up little
+MOST_SLICES = 8  # bfloat16 slices of a chunk: with more of them their matrix products take longer
+# Sizes b · m of a block above which it pays to prepare the next block while one is solved, for one column and for
+# several, whose solve takes longer. Chosen by measurement on a GPU.
+AHEAD_ENTRIES_ONE_COLUMN, AHEAD_ENTRIES = 10_000_000, 4_000_000
+SECOND_STREAM_BYTES = 2**25  # workspace that cuBLAS keeps for a second stream
+
+
+class FeatureFunction(Protocol):
+    """A map ψ from d inputs to m features; `joker.features.FeatureMap` says what its members return."""
+
+    @property
+    def n_features(self) -> int: ...
+    def __call__(self, x: Tensor, /) -> Tensor: ...  # (b, d) -> (b, m)
+    def fill(self, x: Tensor, out: Tensor, /) -> Tensor: ...  # (b, d), (b, m) -> (b, m)
+    def work_bytes(self, b: int, /) -> int: ...
+    def apply(self, x: Tensor, theta: Tensor, /) -> Tensor: ...  # (b, d), (m, t) -> (b, t)
+    def apply_bytes(self, b: int, t: int, /) -> int: ...
+    def mixed(self, x: Tensor, out: Tensor | None = None, /) -> tuple[Tensor, Tensor]: ...  # (b, d) -> (b, m), padded
+    def slice(self, start: int, stop: int, /) -> Self: ...
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureChunk:
+    """Some of the features of a block, computed together."""
+
+    at: slice  # the features of the chunk
+    features: FeatureFunction  # the map of these features alone
+    low: int | None  # features in a bfloat16 slice, from which K is computed; None computes K in full precision
+
+    @cached_property
+    def slices(self) -> list[tuple[slice, FeatureFunction]]:
+        """The features of each bfloat16 slice, counted from the first of the chunk, and their map."""
+        m = self.features.n_features
+        return [(at, self.features.slice(at.start, at.stop)) for at in chunk_slices(m, self.low or m)]
+
+    def gram_and_features(
+        self, x: Tensor, psi: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:  # (b, d), (b, m) -> (b, b), (b, m)
+        """Return K = ΨΨᵀ of the features of the chunk, and the features, in ``psi`` where that is given."""
+        if self.low is None:
+            if not x.is_cuda:
+                return self._shared(x, psi)
+            psi = self.features(x) if psi is None else self.features.fill(x, psi)
+            return psi @ psi.T, psi
+        if len(self.slices) == 1:
+            psi, low = self.features.mixed(x, psi)
+            return low_gram(low, len(x)), psi
+        m, K = self.features.n_features, x.new_zeros(len(x), len(x))
+        psi = x.new_empty(len(x), round_up(m, TENSOR_CORE_MULTIPLE))[:, :m] if psi is None else psi
+        for at, features in self.slices:
+            K += low_gram(features.mixed(x, psi[:, at])[1], len(x))
+        return K, psi
+
+    def _shared(self, x: Tensor, psi: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the same on the CPU, where each thread computes some of the rows."""
+        b, features = len(x), self.features
+        out = x.new_empty(b, features.n_features) if psi is None else psi
+        K = x.new_empty(b, b)
+        rows = -(-b // (PARTS_OF_A_THREAD * thread_count()))
+        parts = [slice(i, i + rows) for i in range(0, b, rows)]
+        share(lambda part: features.fill(x[part], out[part]), parts)
+        share(lambda part: torch.mm(out[part], out.T, out=K[part]), parts)
+        return K, out
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """The way in which the features of a block are computed."""
+
+    size: int  # number of features in a chunk
+    low: int | None = None  # number of them that exist in bfloat16 at a time; None for none
+    ahead: bool = False  # whether the next block is prepared while one is solved, in a second buffer
+
+    def smaller(self) -> Chunking | None:
+        """Return a chunking that needs less memory, or None if there is none.
+
+        First come more bfloat16 slices, which cost only kernel launches; then blocks are no longer prepared in
+        advance; then chunks get smaller.
+        """
+        if self.low is not None and self.low > max(self.size // MOST_SLICES, SMALLEST_CHUNK):
+            return replace(self, low=self.low // 2)
+        if self.ahead:
+            return replace(self, low=None if self.low is None else self.size, ahead=False)
+        return replace(self, size=self.size // 2) if self.size > SMALLEST_CHUNK else None
+
+
+def chunk_slices(m: int, size: int) -> list[slice]:
+    """Divide m features into chunks of at most ``size``."""
+    return [slice(start, min(start + size, m)) for start in range(0, m, size)]
+
+
+def choose_chunking(
+    features: FeatureFunction, b: int, d: int, m: int, t: int, budget: int, *, mixed: bool, ahead: bool, itemsize: int
+) -> Chunking:
+    """Return the fastest chunking with which a step fits into ``budget`` bytes, or else the smallest chunking."""
+    large = b * m >= (AHEAD_ENTRIES_ONE_COLUMN if t == 1 else AHEAD_ENTRIES)
+    chunking = Chunking(m, m if mixed else None, ahead and large)
+    while (smaller := chunking.smaller()) is not None:
+        chunk = features if chunking.size == m else features.slice(0, chunking.size)
+        if feature_step_bytes(chunk, b, d, m, t, chunking, itemsize) <= budget:
+            break
+        chunking = smaller
+    return chunking
+
+
+def feature_step_bytes(
+    chunk: FeatureFunction, b: int, d: int, m: int, t: int, chunking: Chunking, itemsize: int
+) -> int:
+    """Return the bytes that a step with features needs beside the state; ``chunk`` is the map of one chunk."""
+    low = 0 if chunking.low is None else min(chunking.low, chunk.n_features)
+    low_bytes = 2 * round_up(b, TENSOR_CORE_MULTIPLE) * round_up(low, TENSOR_CORE_MULTIPLE)
+    image_changes = (2 if chunk.n_features == m else 3) * m * t
+    # The features of the block that is solved are counted in work_bytes.
+    ahead_bytes = two_blocks_bytes(b, m, itemsize) // 2 + SECOND_STREAM_BYTES if chunking.ahead else 0
+    numbers = image_changes + b * d
+    return chunk.work_bytes(b) + low_bytes + solve_bytes(b, t, itemsize) + itemsize * numbers + ahead_bytes
+
+
+def two_blocks_bytes(b: int, m: int, itemsize: int) -> int:
+    """Return the bytes of the features and kernel matrices of two blocks."""
+    return 2 * itemsize * b * (round_up(m, TENSOR_CORE_MULTIPLE) + round_up(b, TENSOR_CORE_MULTIPLE))
 
 
 class FeatureState(State):
     """α and θ = Ψᵀα; the features of a block are computed once a step.
 
-    Parameters
-    ----------
-    x : Rows
-        The rows of inputs.
-    t : int
-        The number of columns.
-    features : FeatureMap
-        The map ψ.
-    budget : int
-        Bytes of scratch space. If the features of a block do not fit, they are computed in chunks, and a second
-        time to move θ. If those of two blocks fit, on a GPU, the next block is prepared while one is solved.
-    block_size : int
-        The largest number of rows of a block.
-    mixed : bool
-        Whether K = ΨΨᵀ may be computed by low-precision tensor cores. θ and the predictions are not.
-    group : Group
-        The processes that solve the problem together. Each has its part of the features and of θ; K and f of a block
-        are sums over the processes.
+    If the features of a block do not fit into the budget, they are computed in chunks, and a second time to move θ. If
+    those of two blocks fit, on a GPU, the next block is prepared while one is solved. In a group each process has its
+    part of the features and of θ; K and f of a block are sums over the processes.
     """
 
     def __init__(
         self,
         x: Rows,
         t: int,
-        features: FeatureMap,
-        budget: int = DEFAULT_BUDGET,
-        block_size: int = 1,
-        mixed: bool = False,
+        features: FeatureFunction,
+        budget: int = DEFAULT_BUDGET,  # bytes of scratch space
+        block_size: int = 1,  # the largest number of rows of a block
+        mixed: bool = False,  # whether tensor cores may compute K = ΨΨᵀ in low precision; θ and predictions are not
         group: Group = ALONE,
     ) -> None:
         self.m = features.n_features
@@ -86,10 +186,11 @@ class FeatureState(State):
         m, size = self.features.n_features, min(chunking.size, self.features.n_features)
         low = min(chunking.low or size, size) if self.rounded_K else None
         self.chunking = replace(chunking, size=size, low=low)
-        maps = [
-            (at, self.features if size == m else self.features.slice(at.start, at.stop)) for at in chunk_slices(m, size)
-        ]
-        self.chunks = [FeatureChunk(at, features, low) for at, features in maps]
+        self.chunks = [FeatureChunk(slice(0, m), self.features, low)]
+        if size < m:
+            self.chunks = [
+                FeatureChunk(at, self.features.slice(at.start, at.stop), low) for at in chunk_slices(m, size)
+            ]
         ahead = chunking.ahead and len(self.chunks) == 1
         compute = self.chunks[0].gram_and_features
         self.buffers = BlockBuffers(self.block_size, m, self.alpha, compute) if ahead else None
@@ -177,14 +278,10 @@ class FeatureState(State):
 
         budget = max(tile_bytes(max(self.tile_budget, work_bytes(1)), image.device), work_bytes(1))
         together = 1 if image.is_cuda or self.x.shared else max(1, min(thread_count(), self.tile_budget // budget))
-        waiting: list[slice] = []
         # All processes must have the same tiles, but each has its own number of features.
-        for tile in self.group.decide(list(tiles(len(self.x), work_bytes, budget, "features"))):
-            waiting.append(tile)
-            if len(waiting) == together:
-                yield from self._predict_tiles(waiting, image)
-                waiting = []
-        yield from self._predict_tiles(waiting, image)
+        parts = self.group.decide(list(tiles(len(self.x), work_bytes, budget, "features")))
+        for i in range(0, len(parts), together):
+            yield from self._predict_tiles(parts[i : i + together], image)
 
     def _predict_tiles(self, parts: list[slice], image: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yield the predictions of some tiles, which threads of the CPU compute at the same time."""

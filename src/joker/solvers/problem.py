@@ -1,18 +1,101 @@
-"""The dual problem: a loss, and the targets, weights and penalties that scale it."""
+"""The dual problem, and the settings of its solve."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
+from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from joker.data import Targets
-from joker.errors import InvalidData
+from joker.errors import InvalidData, InvalidParameter
 from joker.losses import Loss, Scaled, scaled
 from joker.ops.block_solve import Dual
 from joker.runtime import chunks
+from joker.solvers.block.trust_region import BlockSolver
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a descent.
+
+    Parameters
+    ----------
+    block_size : int
+        The largest number of rows in a block.
+    max_epochs : float
+        Visits to blocks, divided by the number of blocks. A problem that fits in one block
+        is solved to ``tol`` with up to 200 visits, even if this is smaller.
+    tol : float
+        Relative duality gap at which to stop.
+    max_time : float
+        Seconds after which no further block is visited.
+    method : {"auto", "random_blocks", "greedy_blocks", "conjugate_gradients"} or a class
+        How the dual objective is lowered. Greedy blocks are for the exact kernel. Conjugate gradients are for the
+        squared loss: with the exact kernel, and with features whose Gram matrix fits in memory. ``"auto"`` uses them
+        there, and random blocks elsewhere. A class is a method of your own.
+    averaging : bool
+        Return the average of the iterates of random blocks instead of the last one.
+    momentum : bool
+        Accelerate the descent, which pays if a small gap is required and tens of epochs are allowed.
+    gap_every : int
+        Epochs between two evaluations of the gap.
+    seed : int
+        Seed of the partition into blocks, of their order, of the features and of the bandwidth's sample of rows.
+    block : BlockSolver
+        The block solver with its settings.
+
+    Examples
+    --------
+    >>> import joker
+    >>> joker.Settings(max_epochs=20, tol=1e-4).block_size
+    512
+    """
+
+    block_size: int = 512
+    max_epochs: float = 5
+    tol: float = 1e-3
+    max_time: float = inf
+    method: Any = AUTO
+    averaging: bool = True
+    momentum: bool = False
+    gap_every: int = 1
+    seed: int = 0
+    block: BlockSolver = field(default_factory=BlockSolver)
+
+    def __post_init__(self) -> None:
+        for name in ("max_epochs", "tol", "max_time"):
+            self._check(name, Real, 0, "a number of at least 0")
+        self._check("gap_every", Integral, 1, "a whole number of at least 1")
+        self._check("seed", Integral, -inf, "a whole number")
+        for name, kind in {"averaging": bool, "momentum": bool, "block": BlockSolver}.items():
+            if not isinstance(getattr(self, name), kind):
+                self._refuse(name, f"a {kind.__name__}")
+
+    def decided(self, **values: Any) -> Settings:
+        """Return a copy with what the data decide, such as the method; nothing is checked again."""
+        settings = copy.copy(self)
+        vars(settings).update(values)
+        return settings
+
+    def _check(self, name: str, kind: type, least: float, rule: str) -> None:
+        value = getattr(self, name)
+        fits = isinstance(value, kind) and not isinstance(value, bool)
+        if not fits or not value >= least:
+            self._refuse(name, rule)
+
+    def _refuse(self, name: str, rule: str) -> None:
+        default = getattr(Settings(), name)
+        raise InvalidParameter(
+            f"{name} must be {rule}; got {name}={getattr(self, name)!r}. Use for example {name}={default}."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,92 @@
 """The state of a solve: α and its image, from which the predictions follow.
 
-The image is linear in α. With the kernel itself it is the prediction f = Kα of every
+The image is linear in α. With the exact kernel it is the prediction f = Kα of every
 row; with features it is θ = Ψᵀα. The two kinds of solve differ in their state only.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from joker.data import Rows
+from joker.data import Rows, TensorRows
 from joker.distributed import ALONE, Group
+from joker.ops.gram import TENSOR_CORE_MULTIPLE
 from joker.ops.tall_skinny import squares
-from joker.solvers.block.result import BlockResult
-from joker.solvers.block_buffers import BlockBuffers, PreparedBlock
-from joker.solvers.saved_tensors import SavedTensors
+from joker.ops.triton_support import round_up, take
+from joker.runtime import DEFAULT_BUDGET, chunks, tile_bytes, tiles
+from joker.solvers.block.model import BlockResult
+from joker.solvers.kernel_cache import KernelCache, KernelFunction
 
+GramAndFeatures = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # inputs (b, d), out (b, m) -> K (b, b), ψ in out
+
+
+@dataclass(frozen=True)
+class PreparedBlock:
+    """The tensors of a block that do not depend on α, so that they can be computed in advance."""
+
+    K: Tensor  # (b, b)
+    psi: Tensor  # (b, m)
+
+
+class BlockBuffers:
+    """Memory for two prepared blocks of at most b rows and m features, numbered 0 and 1.
+
+    ``like`` has the type and the device of the buffers. ``compute(x, out)`` writes the features of the inputs ``x`` to
+    ``out`` and returns K and the features.
+    """
+
+    def __init__(self, b: int, m: int, like: Tensor, compute: GramAndFeatures) -> None:
+        self.b, self.m, self._like, self._compute = b, m, like, compute
+        self.memory: PreparedBlock | None = None
+
+    def allocate(self) -> None:
+        """Allocate both buffers, unless they exist: captured steps refer to their addresses."""
+        if self.memory is None:
+            b, new = self.b, self._like.new_empty
+            widths = round_up(b, TENSOR_CORE_MULTIPLE), round_up(self.m, TENSOR_CORE_MULTIPLE)
+            self.memory = PreparedBlock(new(2, b, widths[0]), new(2, b, widths[1]))
+
+    def release(self) -> None:
+        """Free both buffers."""
+        self.memory = None
+
+    def prepare(self, x: Tensor, buffer: int) -> None:  # (b, d)
+        """Compute the block with these inputs in one of the buffers."""
+        block = self.block(buffer, len(x))
+        block.K.copy_(self._compute(x, block.psi)[0])
+
+    def block(self, buffer: int, b: int) -> PreparedBlock:
+        """Return the block of b rows in one of the buffers."""
+        assert self.memory is not None
+        return PreparedBlock(self.memory.K[buffer, :b, :b], self.memory.psi[buffer, :b, : self.m])
+
+
+class SavedTensors:
+    """An object whose moving part is a few tensors: the attributes named in ``saved``."""
+
+    saved: ClassVar[tuple[str, ...]]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return copies of the tensors."""
+        return {name: getattr(self, name).clone() for name in self.saved}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Restore saved tensors, in place."""
+        for name in self.saved:
+            getattr(self, name).copy_(saved[name])
+
+
+SOLVE_MATRICES = 5  # (b, b) matrices of a block: K, and those of a factorisation or of ADMM
+TWO_FACTOR_MATRICES = 3  # further (b, b) matrices where two columns with a λ each are factorised at once
+SOLVE_VECTORS = 40  # (b, t) matrices: all vectors of the block solver
+GAP_VECTORS = 10  # float64 numbers that the gap needs for each prediction
 ACCEPTED_SHARE = 0.5  # share of the predicted decrease that a full step must reach where K is rounded
 
 
@@ -60,10 +127,8 @@ class State(SavedTensors, ABC):
         self.image = torch.zeros(image_rows, t, dtype=x.dtype, device=x.device)
 
     @abstractmethod
-    def open(
-        self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None
-    ) -> OpenBlock:  # rows (b,), x (b, d)
-        """Return the kernel matrix, predictions and α of a block, from its inputs ``x`` or its ``prepared`` tensors."""
+    def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
+        """Return K, predictions and α of the block of rows (b,), from inputs x (b, d) or ``prepared`` tensors."""
 
     @abstractmethod
     def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
@@ -159,3 +224,104 @@ class State(SavedTensors, ABC):
         share = share.to(a.dtype)
         point = torch.where(good, result.a, torch.lerp(a, result.a, share))
         return replace(result, a=point, change=decrease.clamp(max=0)), change * share
+
+
+def solve_bytes(b: int, t: int, itemsize: int, momentum: bool = False) -> int:
+    """Return the bytes that the solve of a block of b rows and t columns needs, including its kernel matrix."""
+    matrices = SOLVE_MATRICES + momentum + (TWO_FACTOR_MATRICES if t == 2 else 0)
+    return itemsize * (matrices * b * b + SOLVE_VECTORS * b * t)
+
+
+def gap_bytes(rows: int, columns: int) -> int:
+    """Return the bytes that the terms of the gap need for predictions of this size."""
+    return 8 * GAP_VECTORS * rows * columns
+
+
+AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x (n, d), z (k, d), v (k, t), out (n, t)
+ONE_THREAD_ROWS = 2_048  # the operations of a smaller problem, in one block, are as large as its kernel matrix
+
+
+class ExactState(State):
+    """α and f = Kα of all rows, which a step updates in tiles of the kernel matrix.
+
+    The kernel has the constant of an intercept; ``add_product(x, z, v, out)`` adds k(x, z) v to ``out``, in tiles. In a
+    group each process computes the kernel of its part of the rows with others.
+    """
+
+    def __init__(
+        self,
+        x: Rows,
+        t: int,
+        kernel: KernelFunction,
+        add_product: AddProduct,
+        budget: int = DEFAULT_BUDGET,  # bytes of scratch space for a tile
+        kept_rows: int = 0,  # rows of the kernel matrix that are kept between steps, in host memory
+        landmarks: int = 0,  # rows from which the preconditioner of conjugate gradients is made
+        group: Group = ALONE,
+        # Whether steps are products with the whole kernel matrix, as those of conjugate gradients are. In a group with
+        # cached rows, each process then adds its share of a product, in which no kernel entry is computed twice.
+        whole_products: bool = False,
+    ) -> None:
+        super().__init__(x, t, len(x), group)
+        own = group.part(len(x))
+        self.own = x.part(own)
+        self.kernel, self.add_product, self.budget, self.landmarks = kernel, add_product, budget, landmarks
+        self.small_operations = x.device.type == "cpu" and len(x) > ONE_THREAD_ROWS
+        self.adds_shares = whole_products and group.size > 1
+        columns = None if self.adds_shares else own
+        self.kept = KernelCache(x, kernel, kept_rows, budget, columns) if kept_rows else None
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.budget + 2 * self.image.numel() * self.image.element_size()
+
+    @property
+    def never_waits(self) -> bool:
+        return super().never_waits and self.x.index_device.type == self.alpha.device.type
+
+    def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
+        x = self.x[rows] if x is None else x
+        return OpenBlock(rows, self.kernel(x, x), take(self.image, rows), take(self.alpha, rows), x)
+
+    def diagonal(self) -> Tensor:  # (n, 1)
+        """Return the kernel of each row with itself."""
+        diagonal = torch.empty_like(self.alpha[:, :1])
+        for rows in chunks(*self.x.shape):
+            diagonal[rows, 0] = self.kernel.diag(self.x[rows])
+        return diagonal
+
+    def image_change(self, block: OpenBlock, move: Tensor) -> Tensor:
+        change = self.image.new_zeros(len(self.own), move.shape[1])
+        rows, x = block.rows, block.basis
+        if not move.is_cuda:  # rows that did not move are left out; a GPU would have to wait to count them
+            moved = move.any(1).nonzero()[:, 0]
+            rows, x, move = rows[moved], x[moved], move[moved]
+        if self.kept and not self.adds_shares:
+            self.kept.add_product(rows, x, move, change)
+        else:
+            self.add_product(self.own, TensorRows(x), move, change)
+        return self.group.whole(change, len(self.x))
+
+    def image_of(self, alpha: Tensor) -> Tensor:
+        if self.adds_shares and self._common_rows:
+            assert self.kept is not None
+            image = torch.zeros_like(alpha)
+            self.kept.add_share(alpha, image, self._common_rows, self.group.rank, self.group.size)
+            return self.group.sum_(image)
+        image = alpha.new_zeros(len(self.own), alpha.shape[1])
+        if self.kept and not self.adds_shares:
+            self.kept.add_whole_product(alpha, image)
+        else:
+            self.add_product(self.own, self.x, alpha, image)
+        return self.group.whole(image, len(self.x))
+
+    @cached_property
+    def _common_rows(self) -> int:
+        """The number of kernel rows that every process can keep; they may have different amounts of memory."""
+        return min(self.group.collect(len(self.kept.row) if self.kept else 0))
+
+    def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        row_bytes = gap_bytes(1, sum(image.shape[1] for image in images))
+        budget = tile_bytes(self.budget, self.x.device)
+        for tile in tiles(len(self.x), row_bytes, max(budget, row_bytes), "predictions"):
+            yield tile, torch.cat([image[tile] for image in images], dim=1)

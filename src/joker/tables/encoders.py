@@ -7,19 +7,21 @@ that of two z-scores is. So no column counts more because it has more levels.
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from joker.tables.frames import BOOLEAN, DATE, NUMBER, RawColumn
+from joker.tables.table import BOOLEAN, DATE, NUMBER, RawColumn
 
 Array = NDArray[Any]
 Z_SCORE, ROBUST, QUANTILE = "z-score", "robust", "quantile"
 SCALINGS = (Z_SCORE, ROBUST, QUANTILE)
-CLIP = 3.0  # robust scaling bends values smoothly into (−3, 3), as Holzmüller et al. (2024) do for tables
+CLIP = 3.0  # robust scaling soft-clips values to (−3, 3), as Holzmüller et al. (2024) do for tables
 QUANTILES = 256  # points of the distribution that quantile scaling stores
 QUANTILE_RANGE = 1e-3  # the smallest share of rows below a value, in quantile scaling
 HALF_OF_THE_DISTANCE = 2.0**-0.5  # a factor of inputs
@@ -65,8 +67,8 @@ class NumberEncoder:
         scaled = (values - self.centre) / self.scale
         if self.method == Z_SCORE:
             return scaled
-        bent: Array = scaled / np.sqrt(1 + (scaled / CLIP) ** 2)
-        return bent
+        clipped: Array = scaled / np.sqrt(1 + (scaled / CLIP) ** 2)
+        return clipped
 
 
 def fit_number(column: RawColumn, method: str) -> NumberEncoder:
@@ -80,25 +82,19 @@ def fit_number(column: RawColumn, method: str) -> NumberEncoder:
     fill = float(present.mean())
     points = tuple(np.quantile(present, np.linspace(0, 1, QUANTILES)).tolist()) if method == QUANTILE else ()
     centre, scale = (fill, float(present.std())) if method == Z_SCORE else _quartile_scale(present)
-    indicator = level_factor(np.array([missing.mean(), 1 - missing.mean()])) if missing.any() else 0.0
-    rough = NumberEncoder(column.name, method, fill, centre, scale or 1.0, 0.0, 1.0, points, indicator)
+    scale = scale or 1.0
+    indicator = _indicator_factor(missing)
+    rough = NumberEncoder(column.name, method, fill, centre, scale, 0.0, 1.0, points, indicator, two_values)
     scaled = rough._scaled(present)
-    deviation = float(scaled.std())
-    if two_values:
-        # Two values differ like two levels of equal frequency, however rare one of them is.
-        deviation = (high - low) / (scale or 1.0) / 2
-    return NumberEncoder(
-        column.name,
-        method,
-        fill,
-        centre,
-        scale or 1.0,
-        float(scaled.mean()),
-        deviation or 1.0,
-        points,
-        indicator,
-        two_values,
-    )
+    # Two values differ like two levels of equal frequency, however rare one of them is.
+    deviation = (high - low) / scale / 2 if two_values else float(scaled.std())
+    return replace(rough, mean=float(scaled.mean()), deviation=deviation or 1.0)
+
+
+def _indicator_factor(missing: Array) -> float:  # (n,)
+    """The size of the input that says that a value is missing; 0 if none is."""
+    share = float(missing.mean())
+    return level_factor(np.array([share, 1 - share])) if share else 0.0
 
 
 def _quartile_scale(present: Array) -> tuple[float, float]:
@@ -189,7 +185,7 @@ def count_levels(column: RawColumn) -> dict[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class StatisticEncoder:
-    """A category as the mean target of each level, shrunk towards the mean of all rows, with its levels beside it.
+    """Target encoding of a category: the mean target of each level, shrunk towards that of all rows, and its levels.
 
     The mean orders the levels, and the columns of the levels keep them apart. Both have half of the distance.
     """
@@ -216,7 +212,7 @@ class StatisticEncoder:
         return self.joined(np.where(codes[:, None] >= 0, self.values[codes], self.default), column)
 
     def joined(self, means: Array, column: RawColumn) -> Array:  # (n, t) -> (n, k)
-        """Return mean targets with the columns of the levels."""
+        """Return target encodings with the columns of the levels."""
         if self.frequent is None:
             return means
         joined: Array = np.hstack([means, self.frequent.transform(column)]) * HALF_OF_THE_DISTANCE
@@ -279,5 +275,103 @@ def fit_date(column: RawColumn) -> DateEncoder:
     parts += ["month"] if span > 45 and step < 20 else []
     parts += ["weekday"] if span > 10 and step < 5 else []
     parts += ["hour"] if has_time else []
-    indicator = level_factor(np.array([missing.mean(), 1 - missing.mean()])) if missing.any() else 0.0
-    return DateEncoder(column.name, float(days.mean()), float(days.std()) or 1.0, tuple(parts), indicator)
+    deviation = float(days.std()) or 1.0
+    return DateEncoder(column.name, float(days.mean()), deviation, tuple(parts), _indicator_factor(missing))
+
+
+# A whole number that names a group of rows, such as the number of a person or a day, as inputs of a kernel.
+#
+# A smooth function of the number has the same value for neighbouring groups, which may have nothing in common. Each
+# group therefore has a code: a random direction, so that two rows of different groups differ like two z-scores and
+# two rows of one group do not differ. The kernel learns from the rows of the same group. Target encodings of groups
+# would help as well, but they make held-out rows of small groups appear better than new rows; codes do not depend on
+# targets.
+
+
+DIRECTIONS = 16  # inputs of a random direction: the squared distance of two groups is 2, with a deviation of 1/2
+CODE_INPUTS = DIRECTIONS + 1  # the last one is for rows of no known group
+CODE_SEED = 0  # the draws of RandomState are the same in every version of NumPy, so that no file has to hold codes
+
+
+@dataclass(frozen=True, eq=False)
+class GroupEncoder:
+    """The code of a group, and its number where neighbouring groups are similar.
+
+    Missing and unknown groups have a code of their own, whose squared distance to all others is 2: a row of a new group
+    is as far from all groups as those are from one another, and its prediction is that of a group without rows.
+    """
+
+    name: str
+    groups: tuple[float, ...]  # the values of the training rows, sorted
+    size: float = 1.0  # of the codes
+    number: NumberEncoder | None = None
+
+    @property
+    def encoding(self) -> str:
+        return f"{self.number.encoding} and group codes" if self.number else "group codes"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        codes = (f"{self.name} code {j}" for j in range(CODE_INPUTS))
+        return (*(self.number.names if self.number else ()), *codes)
+
+    def transform(self, column: RawColumn) -> Array:
+        codes = self.codes(column.values)
+        return np.hstack([self.number.transform(column), codes]) if self.number else codes
+
+    def codes(self, values: Array) -> Array:  # (n,) -> (n, CODE_INPUTS)
+        """Return the code of each value."""
+        groups = np.asarray(self.groups)
+        places = np.minimum(np.searchsorted(groups, values), len(groups) - 1)
+        codes: Array = self.size * self._table[np.where(groups[places] == values, places, len(groups))]
+        return codes
+
+    @cached_property
+    def _table(self) -> Array:  # (groups + 1, CODE_INPUTS), rows of length 1
+        random = np.random.RandomState(CODE_SEED).standard_normal((len(self.groups), DIRECTIONS))
+        table = np.zeros((len(self.groups) + 1, CODE_INPUTS))
+        table[:-1, :-1] = random / np.linalg.norm(random, axis=1, keepdims=True)
+        table[-1, -1] = 1.0
+        return table
+
+
+def fit_group(column: RawColumn, method: str, size: float = 1.0, *, with_number: bool = True) -> GroupEncoder:
+    """Learn the groups of a column of whole numbers, and the scaling of its numbers."""
+    values = column.values.astype(np.float64)
+    groups = tuple(np.unique(values[~np.isnan(values)]).tolist())
+    return GroupEncoder(column.name, groups, size, fit_number(column, method) if with_number else None)
+
+
+FOLDS = 5
+MISSING = "\0missing"  # a level that no table contains
+
+
+def fit_target_encoding(
+    column: RawColumn,
+    y: Array,  # (n,) numbers, or codes of classes
+    classes: int,  # 0 for numbers
+    frequent: LevelEncoder | None,
+    seed: int,
+) -> tuple[StatisticEncoder, Array]:
+    """Return the encoder, and the training rows with cross-fitted target encoding: none by its own target."""
+    from sklearn.preprocessing import TargetEncoder
+
+    levels = np.array([[MISSING if level is None else level] for level in as_levels(column)], dtype=object)
+    kind = "continuous" if not classes else "binary" if classes == 2 else "multiclass"
+    folds = max(2, min(FOLDS, int(np.bincount(y.astype(np.intp)).min()) if classes else FOLDS))
+    encoder = TargetEncoder(target_type=kind, cv=folds, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # classes with fewer rows than folds
+        crossed = encoder.fit_transform(levels, y)
+    known = [str(level) for level in encoder.categories_[0]]
+    values = np.stack(encoder.encodings_, axis=1)
+    default = np.atleast_1d(np.asarray(encoder.target_mean_, dtype=np.float64))
+    mean, deviation = crossed.mean(axis=0), crossed.std(axis=0)
+    # The columns of several classes share the weight of one number.
+    scale = np.where(deviation > 0, deviation, 1.0) * (values.shape[1] ** 0.5 if values.shape[1] > 1 else 1.0)
+    if MISSING in known:
+        place = known.index(MISSING)
+        default, values = values[place], np.delete(values, place, axis=0)
+        del known[place]
+    fitted = StatisticEncoder(column.name, tuple(known), (values - mean) / scale, (default - mean) / scale, frequent)
+    return fitted, fitted.joined((crossed - mean) / scale, column)

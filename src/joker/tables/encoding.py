@@ -13,20 +13,22 @@ from joker.data.schema import listed
 from joker.errors import InvalidData
 from joker.tables.columns import CATEGORY, DROP, GROUP, ColumnKind, decide_kinds
 from joker.tables.encoders import (
+    CODE_INPUTS,
     ROBUST,
     DateEncoder,
+    GroupEncoder,
     LevelEncoder,
     NumberEncoder,
     StatisticEncoder,
     count_levels,
     fit_date,
+    fit_group,
     fit_levels,
     fit_number,
+    fit_target_encoding,
 )
-from joker.tables.frames import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
-from joker.tables.group_encoder import CODE_INPUTS, GroupEncoder, fit_group
-from joker.tables.target_statistics import cross_fitted
-from joker.tables.text_values import DECIMAL_POINT, WRITINGS, find_writing, read_as
+from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
+from joker.tables.table import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
@@ -123,11 +125,11 @@ def _as_kind(column: RawColumn, kind: ColumnKind) -> RawColumn:
         empty = np.datetime64("NaT") if wanted == DATE else np.nan
         return RawColumn(column.name, wanted, np.full(len(column.values), empty, DATE_TYPE if wanted == DATE else None))
     if column.form == TEXT or (column.form == NUMBER and wanted == DATE):
-        writing = kind.writing or find_writing(column, WRITINGS[wanted])
-        if writing is None and kind.kind == NUMBER and column.form == TEXT:  # a few rows, which may have marks only
-            writing = DECIMAL_POINT
-        if writing is not None:
-            return read_as(column, writing)
+        text_format = kind.writing or find_text_format(column, TEXT_FORMATS[wanted])
+        if text_format is None and kind.kind == NUMBER and column.form == TEXT:  # a few rows, which may have marks only
+            text_format = DECIMAL_POINT
+        if text_format is not None:
+            return parse_as(column, text_format)
     if DATE in (wanted, column.form) or column.form == TEXT:
         what = "dates such as 2024-01-31" if wanted == DATE else "numbers"
         raise InvalidData(
@@ -191,6 +193,6 @@ def fit_column(
         frequent = fit_levels(column, rare, MAX_ONE_HOT if levels <= MAX_ONE_HOT else FREQUENT_LEVELS)
         enough = levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS
         if enough and classes <= MAX_STATISTIC_CLASSES:
-            return cross_fitted(column, y, classes, frequent, seed)
+            return fit_target_encoding(column, y, classes, frequent, seed)
         encoder = frequent
     return encoder, encoder.transform(column)

@@ -1,19 +1,81 @@
-"""The weights of a weighted mean of models, chosen on held-out rows."""
+"""A weighted mean of kernel models on encoded tables: the model behind `JokerClassifier` and `JokerRegressor`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from joker.errors import InvalidData, InvalidParameter
+from joker.estimators.card import ModelReport, NotebookView, TextTable, device_of, listed, training_rows
+from joker.estimators.regression import conformal_level
+from joker.tables.encoding import Encoding
+from joker.tables.table import RawTable
+from joker.tables.targets import NumberTarget
 
 Array = NDArray[Any]
+LOWEST = -1.0  # the decision value of a class that a model was not trained on
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleMember:
+    """A fitted kernel model, its encoding of tables, its target transform, and its weight in the mean."""
+
+    encoding: int  # index
+    model: Any  # a fitted estimator of joker
+    weight: float = 1.0
+    target: NumberTarget | None = None  # None for classes
+    residuals: Array | None = None  # of held-out rows, for the smearing estimate
+
+    def values(self, x: Array, classes: int) -> Array:  # (n, d) -> (n, t)
+        """Return decision values of all classes, or predictions in the unit of the target."""
+        if self.target is not None:
+            return self.target.decode(self.model.predict(x), self.residuals)[:, None]
+        return decision_values(self.model, x, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Members that share a few encodings."""
+
+    encodings: tuple[Encoding, ...] | tuple[None]  # None: inputs are used as they are, sparse or from a store
+    members: tuple[EnsembleMember, ...]
+    classes: int  # 0 for numbers
+
+    def values(self, table: Any) -> Array:  # (n, t)
+        """Return the weighted mean of the values of the members."""
+        encoded: dict[int, Any] = {}
+        total: Any = 0.0
+        for member in self.members:
+            if member.encoding not in encoded:
+                encoding = self.encodings[member.encoding]
+                encoded[member.encoding] = table if encoding is None else encoding.transform(table)
+            total = total + member.weight * member.values(encoded[member.encoding], self.classes)
+        return np.asarray(total)
+
+
+def decision_values(model: Any, x: Any, classes: int) -> Array:  # (n, classes)
+    """Return one decision value for each class; a class that the model does not know has the lowest."""
+    assert is_classifier(model)
+    f = np.asarray(model.decision_function(x), dtype=np.float64)
+    f = np.stack([-f, f], axis=1) if f.ndim == 1 else f
+    if f.shape[1] == classes:
+        return f
+    result = np.full((len(f), classes), LOWEST)
+    result[:, np.asarray(model.classes_, dtype=np.intp)] = f
+    return result
+
+
 ROUNDS = 20  # of the greedy choice: weights are multiples of 1/20
 MIN_GAIN = 1e-3  # share of the loss by which a mean must be better than the best member
 
 
-def choose_weights(predictions: list[Array], loss: Callable[[Array], float], min_gain: float = MIN_GAIN) -> Array:
+def select_ensemble(predictions: list[Array], loss: Callable[[Array], float], min_gain: float = MIN_GAIN) -> Array:
     """Return weights of sum 1 by greedy selection with replacement (Caruana et al., 2004).
 
     Parameters
@@ -42,3 +104,95 @@ def choose_weights(predictions: list[Array], loss: Callable[[Array], float], min
         kept[best] = 1
     weights: Array = kept / kept.sum()
     return weights
+
+
+MAX_POINTS = 2_000  # residuals that a model stores
+MIN_ROWS = 20  # held-out rows
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Points of the distribution of truth − prediction on held-out rows."""
+
+    rows: int
+    points: Array  # sorted; their levels are equally spaced from 0 to 1
+
+    def limits(self, coverage: float) -> tuple[float, float]:
+        """Return what is added to a prediction so that the share ``coverage`` of new rows is between the two limits.
+
+        This is split conformal prediction (Lei et al., 2018).
+        """
+        if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0 < coverage < 1:
+            raise InvalidParameter(f"coverage must be between 0 and 1, both excluded; got {coverage!r}. Use 0.9.")
+        if self.rows < MIN_ROWS:
+            raise InvalidData(
+                f"an interval needs at least {MIN_ROWS} held-out rows; the fit had {self.rows}. Fit on more rows."
+            )
+        tail = (1 - float(coverage)) / 2
+        low = max(0.0, conformal_level(tail, self.rows))
+        levels = np.linspace(0, 1, len(self.points))
+        return float(np.interp(low, levels, self.points)), float(np.interp(1 - low, levels, self.points))
+
+
+def make_residuals(values: Array) -> Residuals:
+    """Store the distribution of residuals."""
+    if len(values) <= MAX_POINTS:
+        return Residuals(len(values), np.sort(values))
+    return Residuals(len(values), np.quantile(values, np.linspace(0, 1, MAX_POINTS)))
+
+
+MAX_COLUMNS = 60  # that a notebook shows
+MAX_ROWS = 400  # for the importance of columns
+SHUFFLES = 2
+
+
+class TableView(NotebookView):
+    """Adds tables of members and columns to the HTML of a scikit-learn estimator."""
+
+    def _report(self) -> ModelReport:
+        return table_report(self)
+
+
+def table_report(model: Any) -> ModelReport:
+    """Return what a fitted table model says of itself."""
+    ensemble, score = model.ensemble, model.held_out_score_
+    models = [member.model for member in ensemble.members]
+    data = {
+        "columns": model.n_features_in_,
+        **({"target": f"`{model.target_name_}`"} if hasattr(model, "target_name_") else {}),
+        **({"classes": listed(model.classes_.tolist())} if ensemble.classes else {}),
+        "training rows": training_rows(*models),
+    }
+    metric = "accuracy" if ensemble.classes else "R²"
+    members = TextTable.of_records(model.members_)
+    title = f"{type(model).__name__}, fitted" + ("" if score is None else f", score {score:.4f} on held-out rows")
+    return ModelReport(
+        data=(TextTable.of_facts(data), TextTable.of_records(model.columns_)),
+        model=members,
+        scores=[] if score is None else [(f"{metric} on held-out rows", score)],
+        device=device_of(models[0]),
+        notebook={title: members, "columns": TextTable.of_records(model.columns_[:MAX_COLUMNS])},
+        introduction="The prediction is the weighted mean of these kernel models.\n\n",
+    )
+
+
+def column_importances(
+    table: RawTable,
+    used: list[str],  # the columns that are not left out
+    losses: Callable[[RawTable], Array],
+    seed: int,
+    out_of_time: Callable[[], bool],
+) -> Array | None:  # (columns that are used,)
+    """Return the share of each column in the sum of all increases; None if time is up before all are known."""
+    random = np.random.RandomState(seed)
+    before = float(losses(table).mean())
+    increases = np.zeros(len(used))
+    for j, name in enumerate(used):
+        if out_of_time():
+            return None
+        for _ in range(SHUFFLES):
+            order = random.permutation(table.rows)
+            shuffled = [column.some(order) if column.name == name else column for column in table.columns]
+            increases[j] += max(0.0, float(losses(replace(table, columns=tuple(shuffled))).mean()) - before)
+    total = increases.sum()
+    return increases / total if total > 0 else increases

@@ -1,4 +1,4 @@
-"""Targets of a table: classes as codes, or numbers on one scale, perhaps in the form of a logarithm or a power."""
+"""Targets of a table: classes as codes, or numbers on one scale, perhaps after a log or cube-root transform."""
 
 from __future__ import annotations
 
@@ -7,60 +7,70 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
 
+from joker.data import Store
+from joker.data.arrays import as_array
 from joker.errors import InvalidData
-from joker.tables.frames import is_missing
+from joker.tables.parsing import parse_numbers
+from joker.tables.table import RawTable, is_matrix, is_missing, read_table
 
 Array = NDArray[Any]
 IDENTITY, LOG, CUBE_ROOT = "identity", "log", "cube root"
-MAX_SKEW = 2.0  # the absolute skewness above which other forms of a target are tried
+MAX_SKEW = 2.0  # the absolute skewness above which target transforms are tried
 MAX_EXPONENT = 700.0  # exponentials of larger numbers are not finite
-RESIDUALS = 64  # quantiles of the residuals over which a prediction is averaged when its form is undone
+RESIDUALS = 64  # quantiles of the residuals that a smearing estimate averages over
 
 
 @dataclass(frozen=True, eq=False)
 class NumberTarget:
-    """A form of the target, its mean and its deviation: a model is fitted to (form(y) − mean) / deviation."""
+    """A target transform: a model is fitted to (transform(y) − mean) / deviation."""
 
-    form: str
+    form: str  # the transform: IDENTITY, LOG or CUBE_ROOT
     mean: float
     deviation: float
-    low: float  # of the training targets; predictions of another form than the identity stay near the training targets
+    low: float  # of the training targets; predictions after another transform than the identity stay near them
     high: float
 
     def encode(self, y: Array) -> Array:
         """Return the numbers that a model is fitted to."""
-        return (_formed(y, self.form) - self.mean) / self.deviation
+        return (_transformed(y, self.form) - self.mean) / self.deviation
 
     def decode(self, f: Array, residuals: Array | None = None) -> Array:
-        """Return predictions in the unit of y; the mean over ``residuals`` where the form is not the identity."""
+        """Return predictions in the unit of y: the smearing estimate (Duan, 1983) of the inverse transform.
+
+        It is the mean of the inverse over the ``residuals``. The identity needs none.
+        """
         if self.form == IDENTITY:
             return f * self.deviation + self.mean
         spread = np.zeros(1) if residuals is None else residuals
         total = np.zeros(len(f))
         for residual in spread:
-            y = _unformed((f + residual) * self.deviation + self.mean, self.form)
+            y = _inverse((f + residual) * self.deviation + self.mean, self.form)
             total += np.clip(y, *self.limits)  # a power or an exponential of a wrong value may be huge
         return total / len(spread)
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The smallest and the largest prediction of another form than the identity."""
+        """The smallest and the largest prediction after another transform than the identity."""
         margin = self.high - self.low
         return self.low - margin, self.high + margin
 
 
-def fit_number_target(y: Array, form: str) -> NumberTarget:
-    """Learn the scale of a target in one form."""
-    formed = _formed(y, form)
-    deviation = float(formed.std())
-    return NumberTarget(form, float(formed.mean()), deviation if deviation > 0 else 1.0, float(y.min()), float(y.max()))
+def fit_number_target(y: Array, transform: str) -> NumberTarget:
+    """Learn the scale of a target after a transform."""
+    transformed = _transformed(y, transform)
+    deviation = float(transformed.std())
+    return NumberTarget(
+        transform, float(transformed.mean()), deviation if deviation > 0 else 1.0, float(y.min()), float(y.max())
+    )
 
 
-def forms_to_try(y: Array) -> list[str]:
-    """Return the forms of a target that may suit it: others than the identity if it is heavy-tailed."""
+def transforms_to_try(y: Array) -> list[str]:
+    """Return the transforms that may suit a target: others than the identity if it is heavy-tailed."""
     deviation = y.std()
     if len(y) < 2 or deviation == 0:
         return [IDENTITY]
@@ -71,20 +81,20 @@ def forms_to_try(y: Array) -> list[str]:
 
 
 def residual_quantiles(residuals: Array) -> Array:
-    """Return the residuals over which predictions are averaged."""
+    """Return the residuals of a smearing estimate."""
     return np.quantile(residuals, (np.arange(RESIDUALS) + 0.5) / RESIDUALS)
 
 
-def _formed(y: Array, form: str) -> Array:
-    if form == LOG:
+def _transformed(y: Array, transform: str) -> Array:
+    if transform == LOG:
         return np.log(y)
-    return np.cbrt(y) if form == CUBE_ROOT else y
+    return np.cbrt(y) if transform == CUBE_ROOT else y
 
 
-def _unformed(f: Array, form: str) -> Array:
-    if form == LOG:
+def _inverse(f: Array, transform: str) -> Array:
+    if transform == LOG:
         return np.exp(np.minimum(f, MAX_EXPONENT))
-    return f**3 if form == CUBE_ROOT else f
+    return f**3 if transform == CUBE_ROOT else f
 
 
 def present_targets(y: Any, rows: int) -> Array:
@@ -126,3 +136,74 @@ def class_codes(y: Array) -> tuple[Array, Array]:
             f"{classes.tolist()[0]!r}. Add rows."
         )
     return classes, codes.ravel()
+
+
+def as_inputs(X: Any) -> Any:
+    """Return a table of columns, or a matrix: a sparse one, or the rows of a store."""
+    X = X.x if isinstance(X, Store) else X
+    inputs = X if is_matrix(X) else read_table(X)
+    if sp.issparse(inputs):
+        inputs = check_array(inputs, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
+    return inputs
+
+
+def shape_of(inputs: Any) -> tuple[int, int]:
+    """Return the numbers of rows and of columns."""
+    return (inputs.rows, len(inputs.columns)) if isinstance(inputs, RawTable) else (inputs.shape[0], inputs.shape[1])
+
+
+def labelled_inputs(X: Any, y: Any, estimator: str, *, numbers: bool) -> tuple[Any, Array]:
+    """Return inputs and targets without the rows that have no target; ``estimator`` is its name in messages.
+
+    With ``numbers``, targets such as ``$1,234`` are read as numbers.
+    """
+    if y is None and isinstance(X, Store):
+        y = X.y
+    if y is None:
+        raise InvalidData(f"{estimator} requires y to be passed, but the target y is None. Give the target.")
+    inputs, labels = as_inputs(X), _labels(y)
+    if numbers and labels.dtype.kind not in "biuf" and (written := parse_numbers(labels)) is not None:
+        labels = written
+    rows, width = shape_of(inputs)
+    if rows < 2 or not width:
+        what = f"{width} feature(s) (shape=({rows}, {width}))" if not width else f"{rows} sample(s)"
+        least = 1 if not width else 2
+        raise InvalidData(f"found {what} while a minimum of {least} is required (n_samples = {rows}). Add some.")
+    if len(labels) != rows:
+        raise InvalidData(f"X and y must have equal lengths; X has {rows} rows and y has {len(labels)}. Check them.")
+    present = present_targets(labels, rows)
+    if not present.all():
+        kept = np.flatnonzero(present)
+        inputs = inputs.some(kept) if isinstance(inputs, RawTable) else inputs[kept]
+        labels = labels[kept]
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InvalidData(
+            "Input y contains infinity or a value too large for dtype('float64'): targets must be finite. Leave "
+            "such rows out."
+        )
+    return inputs, labels
+
+
+def as_fitted_on(inputs: Any, as_table: bool) -> Any:
+    """Return inputs as the table or the matrix that a model was fitted on, where a user passes the other one."""
+    if as_table and not isinstance(inputs, RawTable):
+        return read_table(inputs.toarray() if sp.issparse(inputs) else inputs[:].numpy())
+    if isinstance(inputs, RawTable) and not as_table:
+        return np.column_stack([column.values.astype(np.float64) for column in inputs.columns])
+    return inputs
+
+
+def _labels(y: Any) -> Array:
+    """Return y as one column."""
+    y = as_array(y)
+    if hasattr(y, "to_numpy"):
+        y = y.to_numpy()
+    labels = np.asarray(y)
+    if labels.dtype.kind == "c":
+        raise InvalidData("Complex data not supported: y must be real numbers or classes. Use real numbers.")
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        raise InvalidData(
+            f"y must be one column; got {labels.shape[1]} columns. Fit a model for each, or use KernelRidge for all."
+        )
+    column: Array = column_or_1d(labels, warn=True)
+    return column

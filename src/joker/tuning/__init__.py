@@ -1,6 +1,5 @@
 """The search for a kernel, a bandwidth and a λ."""
 
-from joker.tuning.result import Tuned
-from joker.tuning.tune import tune
+from joker.tuning.tune import Tuned, tune
 
 __all__ = ["Tuned", "tune"]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 
+from joker.distributed import current
 from joker.kernels import Kernel
 
 FIRST_BANDWIDTHS = (1 / 2, 1 / 4)  # the first bandwidths of each kernel, as multiples of the median distance
 COARSE_STEP = 2.0  # the factor between one bandwidth and the next
 FINE_STEP = 2**0.5  # the last factor in every stage except the first
 MAX_BANDWIDTH_STEPS = 5  # in one direction
-WIDENING_STAGES = 2  # the stages that may try wider bandwidths than their first one
+WIDENING_STAGES = 2  # the stages that may try wider bandwidths, and larger feature weights, than their first one
 FIRST_LAMBDAS = (10.0, 1.0, 0.1, 0.01)  # no smaller ones: they take longest, and later stages can reach them
 SECOND_LAMBDAS = (10**0.5, 1.0, 10**-0.5)  # multiples of the best λ so far, for the second stage
 LATER_LAMBDAS = (1.0, 10**-0.5, 0.1)  # the same for later stages: with more rows the best λ falls, if it moves
@@ -26,6 +28,33 @@ MIN_QUARTER_ROWS = 2_048  # rows of the last stage but one, at least; else a qua
 MIN_LAST_ROWS = 4_096  # rows of the last stage, at least; else half of all rows
 
 
+@dataclass
+class TimeBudget:
+    """The time limit of a search, in seconds. In a group of processes, the clock of rank 0 decides."""
+
+    limit: float
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def spent(self) -> float:
+        """The seconds since the start."""
+        return current().numbers(time.perf_counter() - self.started)[0]
+
+    @property
+    def left(self) -> float:
+        """The seconds until the limit, at least 0."""
+        return max(0.0, self.limit - self.spent)
+
+    def is_over(self) -> bool:
+        """Whether the limit is reached."""
+        return self.spent >= self.limit
+
+    def after(self, share: float) -> Callable[[], bool]:
+        """Return a function that says whether a share of the limit has passed since this call."""
+        end = self.spent + share * self.limit
+        return lambda: self.spent > end
+
+
 @dataclass(frozen=True)
 class Family:
     """A kernel, its first bandwidths, and the λ if they are given."""
@@ -34,7 +63,7 @@ class Family:
     bandwidths: tuple[float, ...]
     free_bandwidths: bool = True  # whether other bandwidths may be tried
     lam: tuple[float, ...] | None = None
-    powers: tuple[float, ...] = (0.0,)  # powers of the input importance that may be tried, the first one first
+    powers: tuple[float, ...] = (0.0,)  # powers of the feature weights that may be tried, the first one first
 
     def first(self) -> list[Candidate]:
         """The candidates of the first stage."""
@@ -51,7 +80,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel, a bandwidth, the power of the input importance, and several λ, which are tried in one fit."""
+    """A kernel, a bandwidth, the power of the feature weights, and several λ, which are tried in one fit."""
 
     family: Family
     bandwidth: float
@@ -91,39 +120,23 @@ Steps = Generator[Candidate, Sequence[Trial], Trial | None]  # asks for the tria
 class Search:
     """Successive halving of the kernels, with a search for the bandwidth in every stage.
 
-    Parameters
-    ----------
-    run : callable
-        ``run(stage, rows, candidate)`` returns a trial for each λ of the candidate.
-    run_together : callable, optional
-        ``run_together(stage, rows, candidates)`` returns what ``run`` returns, for each candidate. The candidates do
-        not depend on each other: they are the first ones of a stage, or the next one of each kernel. Without it they
-        are run one after the other; trials and winner are the same.
-    by_score : bool
-        Whether trials are compared by their scores instead of their losses. The loss is a mean over all held-out rows
-        and separates bandwidths on far fewer rows than an accuracy, which only counts rows.
-    final_lam_by_score : bool
-        Whether scores choose the λ of the winner, even if losses chose everything else.
-    stop_when_stable : bool
-        Whether a stage that changes nothing is the last: with more rows the best bandwidth moves on steadily or hardly
-        at all.
-    out_of_time : callable
-        Called before each candidate except the first ones; True ends the search.
-    reweight : callable
-        ``reweight(candidate, power)`` returns the candidate with inputs weighted by that power of their importance, or
-        None if the importance is not known.
+    Candidates that are run together do not depend on each other: they are the first ones of a stage, or the next one of
+    each kernel. Without ``run_together`` they are run one after the other; trials and winner are the same.
+
+    Losses compare trials, unless ``by_score``: the loss is a mean over all held-out rows and separates bandwidths on
+    far fewer rows than an accuracy, which only counts rows.
     """
 
     def __init__(
         self,
-        run: Callable[[int, int, Candidate], Sequence[Trial]],
+        run: Callable[[int, int, Candidate], Sequence[Trial]],  # of a stage and its rows: a trial for each λ
         *,
         run_together: Callable[[int, int, Sequence[Candidate]], Sequence[Sequence[Trial]]] | None = None,
         by_score: bool = False,
-        final_lam_by_score: bool = False,
-        stop_when_stable: bool = False,
-        out_of_time: Callable[[], bool] = lambda: False,
-        reweight: Callable[[Candidate, float], Candidate | None] = lambda candidate, power: None,
+        final_lam_by_score: bool = False,  # whether scores choose the λ of the winner
+        stop_when_stable: bool = False,  # whether a stage that changes nothing is the last
+        out_of_time: Callable[[], bool] = lambda: False,  # asked before each candidate except the first ones
+        reweight: Callable[[Candidate, float], Candidate | None] = lambda candidate, power: None,  # a power of ARD
     ) -> None:
         self.run, self.run_together, self.out_of_time, self.reweight = run, run_together, out_of_time, reweight
         self.by_score, self.final_lam_by_score = by_score, final_lam_by_score
@@ -140,10 +153,10 @@ class Search:
         candidates = [candidate for place in by_place for candidate in place if candidate is not None]
         for stage, size in enumerate(rows):
             before = self._ranked()[0].candidate if self.trials else None
-            self._take(stage, size, (self._try(stage, candidate) for candidate in _distinct(candidates)))
+            self._run_searches(stage, size, (self._try(stage, candidate) for candidate in _distinct(candidates)))
             if stage == 0:
-                self._take(0, size, self._narrower())
-            self._take(stage, size, [self._search_bandwidth(stage, trial) for trial in self._leaders()])
+                self._run_searches(0, size, self._narrower())
+            self._run_searches(stage, size, [self._search_bandwidth(stage, trial) for trial in self._leaders()])
             stable = before is not None and self._ranked()[0].candidate.is_like(before, FINE_STEP)
             if self.stop_when_stable and stable:
                 break
@@ -154,7 +167,7 @@ class Search:
         same = [trial for trial in self.trials if (trial.stage, trial.candidate) == (winner.stage, winner.candidate)]
         return max(same, key=lambda trial: trial.merit(self.by_score or self.final_lam_by_score))
 
-    def _take(self, stage: int, rows: int, searches: Iterable[Steps]) -> None:
+    def _run_searches(self, stage: int, rows: int, searches: Iterable[Steps]) -> None:
         """Run searches that do not depend on each other; ``trials`` has their trials in the order of the searches."""
         if self.run_together is None:
             for steps in searches:
@@ -162,7 +175,7 @@ class Search:
                 while asked is not None:
                     found = self.run(stage, rows, asked)
                     self.trials += found
-                    asked = _go_on(steps, found)
+                    asked = _next_candidate(steps, found)
             return
         before, waiting = len(self.trials), {steps: next(steps, None) for steps in searches}
         own: dict[Steps, list[Trial]] = {steps: [] for steps in waiting}
@@ -171,7 +184,7 @@ class Search:
             for steps, found in zip(running, together, strict=True):
                 self.trials += found
                 own[steps] += found
-            waiting = {steps: _go_on(steps, found) for steps, found in zip(running, together, strict=True)}
+            waiting = {steps: _next_candidate(steps, found) for steps, found in zip(running, together, strict=True)}
         self.trials[before:] = chain(*own.values())
 
     def _try(self, stage: int, candidate: Candidate) -> Steps:
@@ -222,18 +235,17 @@ class Search:
         return finer
 
     def _search_power(self, stage: int, best: Trial) -> Generator[Candidate, Sequence[Trial], Trial]:
-        """Raise the power of the input importance while that helps; in later stages lower it.
+        """Try every other power of the feature weights; from the third stage smaller ones only.
 
-        With more rows a kernel can use inputs of little importance without weights.
+        With many rows a kernel can use inputs of little relevance without weights.
         """
-        power, powers = best.candidate.power, best.candidate.family.powers
-        steps = [p for p in powers if p > power] if stage == 0 else [p for p in reversed(powers) if p < power]
-        for step in steps:
+        power = best.candidate.power
+        for step in best.candidate.family.powers:
+            if step == power or (step > power and stage >= WIDENING_STAGES):
+                continue
             candidate = self.reweight(best.candidate, step)
             trial = None if candidate is None else (yield from self._try(stage, candidate))
-            if trial is None or self._merit(trial)[0] <= self._merit(best)[0]:
-                break
-            best = trial
+            best = best if trial is None or self._merit(trial)[0] <= self._merit(best)[0] else trial
         return best
 
     def _walk(
@@ -285,7 +297,7 @@ class Search:
         return [replace(t.candidate, lam=t.candidate.family.around(t.lam, factors)) for t in kept]
 
 
-def _go_on(steps: Steps, found: Sequence[Trial]) -> Candidate | None:
+def _next_candidate(steps: Steps, found: Sequence[Trial]) -> Candidate | None:
     """Give a search the trials that it asked for; return the next candidate that it asks for, None at its end."""
     try:
         return steps.send(found)

@@ -1,41 +1,72 @@
-"""The rows that a candidate is trained on, and the rows it is scored on."""
+"""Validation splits and cross-validation: the rows that a model is trained on, and the held-out rows."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
 
+Array = NDArray[Any]
 FIVE_FOLDS_BELOW = 500  # rows: with fewer, scores are averaged over five folds
 THREE_FOLDS_BELOW = 2_000  # rows: with fewer, scores are averaged over three folds
 HELD_OUT_ONE_IN = 5  # without folds, one row in five is held out
 MAX_HELD_OUT = 5_000  # rows: the standard error of an accuracy is then at most 0.7 percentage points
 MIN_RARE_HELD_OUT = 50  # rows of a rare class: with fewer, scores are averaged over three folds
 MAX_RARE_FIRST = 256  # rows of a rare class that every sample of the training rows has, at most
+STRATA = 10  # of numbers: their quantiles
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows to train on, of which the first k are a sample for every k, and rows to score on, sorted by class.
-
-    The sample is random, but it has rows of every class, and of rare classes as many as there are, up to a limit.
-    """
+    """Rows to train on, and held-out rows."""
 
     train: NDArray[np.intp]
     held: NDArray[np.intp]
 
 
+def stratified_splits(codes: Array, parts: int, count: int, random: Any) -> list[Split]:  # (n,)
+    """Return the first ``count`` of the ``parts`` splits of stratified cross-validation.
+
+    Where all classes have fewer rows than parts, the splits are not stratified.
+    """
+    if np.bincount(codes).max() < parts:
+        part = check_random_state(random).permutation(len(codes)) % parts
+        return [Split(np.flatnonzero(part != k), np.flatnonzero(part == k)) for k in range(count)]
+    splitter = StratifiedKFold(parts, shuffle=True, random_state=random)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        return [Split(train, held) for train, held in islice(splitter.split(codes, codes), count)]
+
+
+def strata(y: Array, classes: int) -> Array:  # (n,)
+    """Return the codes by which splits are stratified: classes, or the tenths of the distribution of numbers."""
+    if classes:
+        return y.astype(np.intp)
+    ranks = np.argsort(np.argsort(y, kind="stable"), kind="stable")
+    tenths: Array = ranks * STRATA // max(len(y), 1)
+    return tenths
+
+
 def make_splits(
     rows: NDArray[np.intp],
-    codes: NDArray[np.intp],  # (n,) of all rows: rows of one code are spread evenly
+    codes: NDArray[np.intp],  # (n,) of all rows
     random: np.random.RandomState,
     rare: bool = False,
 ) -> list[Split]:
     """Split ``rows``: once if they are many, in folds if a score on few held-out rows would be too noisy.
 
-    With ``rare``, all codes except the most frequent are those of rare classes: one in five of their rows is held out,
-    also if only few rows of the most frequent class are.
+    The first k training rows of a split are a random sample for every k, which has rows of every class, and of rare
+    classes as many as there are, up to a limit. Held-out rows are sorted by class. With ``rare``, all codes except the
+    most frequent are those of rare classes: one in five of their rows is held out, also if only few rows of the most
+    frequent class are.
     """
     n = len(rows)
     counts = np.bincount(codes[rows])
@@ -44,14 +75,18 @@ def make_splits(
     if folds == 1 and fewest < HELD_OUT_ONE_IN * MIN_RARE_HELD_OUT:
         folds = 3
     parts = folds if n < THREE_FOLDS_BELOW else max(HELD_OUT_ONE_IN, -(-n // MAX_HELD_OUT))
-    by_code = rows[np.lexsort((random.permutation(n), codes[rows]))]
-    part = np.arange(n) % parts
-    first: NDArray[np.intp] = np.empty(0, np.intp)
+    groups, first = [(rows, parts)], np.empty(0, np.intp)
     if rare:
         first = np.flatnonzero(counts < counts.max())
-        few = np.isin(codes[by_code], first)
-        part[few] = np.arange(np.count_nonzero(few)) % (folds if folds > 1 else HELD_OUT_ONE_IN)
-    return [Split(_order(by_code[part != k], codes, random, first), by_code[part == k]) for k in range(folds)]
+        few = np.isin(codes[rows], first)
+        groups = [(rows[~few], parts), (rows[few], folds if folds > 1 else HELD_OUT_ONE_IN)]
+    held = [
+        [some[split.held] for split in stratified_splits(codes[some], of_group, folds, random)]
+        for some, of_group in groups
+    ]
+    together = [np.concatenate(parts_of_fold) for parts_of_fold in zip(*held, strict=True)]
+    by_class = [one[np.argsort(codes[one], kind="stable")] for one in together]
+    return [Split(_order(np.setdiff1d(rows, one), codes, random, first), one) for one in by_class]
 
 
 def screening_rows(
@@ -85,3 +120,27 @@ def _order(
     more = [np.flatnonzero(codes[train] == code)[:MAX_RARE_FIRST] for code in rare]
     first = np.concatenate([first, np.setdiff1d(np.concatenate([*more, first[:0]]), first)])
     return np.concatenate([train[first], np.delete(train, first)])
+
+
+MAX_COMMON_SHARE = 0.95  # if one class has more of the rows, a constant prediction has nearly the best accuracy
+
+
+def has_rare_class(codes: NDArray[np.intp]) -> bool:  # (n,)
+    """Whether nearly all rows are of one class, so that the others are rare."""
+    counts = np.bincount(codes)
+    return bool(np.count_nonzero(counts) > 1 and counts.max() > MAX_COMMON_SHARE * counts.sum())
+
+
+def ranking_score(estimator: Any, X: Any, y: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> float:
+    """Return the area under the ROC curve, for several classes the mean over one-vs-rest.
+
+    It compares the ranks of rows, and does not depend on the share of a class. It is NaN if all rows are of one class.
+    """
+    f, classes = estimator.decision_function(X), estimator.classes_
+    columns = {classes[1]: f} if len(classes) == 2 else dict(zip(classes, f.T, strict=True))
+    areas = [
+        roc_auc_score(y == label, column, sample_weight=sample_weight)
+        for label, column in columns.items()
+        if 0 < np.count_nonzero(y == label) < len(y)
+    ]
+    return float(np.mean(areas)) if areas else float("nan")

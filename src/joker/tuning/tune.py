@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,24 +17,108 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import check_array, column_or_1d
 
 from joker.data import Store, StoreRows, TaskGuess, guess_task
-from joker.data.array_rows import INPUT_DTYPES, as_array, device_of
-from joker.distributed import current
+from joker.data.arrays import INPUT_DTYPES, as_array, device_of
 from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
-from joker.estimators.base import KernelEstimator
 from joker.estimators.classification import KernelClassifier
-from joker.estimators.level_shift import shift_levels
-from joker.estimators.regression import KernelQuantile, KernelRidge
-from joker.estimators.sklearn_words import get_kernel
-from joker.estimators.training_set import check_weights
-from joker.estimators.wrong_values import naming_columns
+from joker.estimators.estimator import KernelEstimator
+from joker.estimators.inputs import check_weights, naming_columns
+from joker.estimators.regression import KernelQuantile, KernelRidge, shift_levels
+from joker.estimators.resolve import get_kernel
 from joker.kernels import Kernel, get
-from joker.solvers.settings import AUTO
-from joker.tuning.halving import Search, stage_rows
-from joker.tuning.input_importance import powers_to_try
-from joker.tuning.rare_class import ranking_score
-from joker.tuning.result import Tuned
-from joker.tuning.trial_runner import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
+from joker.solvers.problem import AUTO
+from joker.tuning.ard import powers_to_try
+from joker.tuning.halving import Search, TimeBudget, stage_rows
+from joker.tuning.splits import ranking_score
+from joker.tuning.trials import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
+
+COLUMNS = ("stage", "rows", "kernel", "bandwidth", "relevance", "lam", "loss", "score", "seconds")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuned:
+    """A fitted estimator, and the trials that chose its settings.
+
+    ``model, table = joker.tune(X, y)`` unpacks the first two attributes.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Fitted on all rows with the winning kernel, bandwidth and λ.
+    table : list of dict
+        One entry for each trial: ``stage``, ``rows`` trained on, ``kernel``, ``bandwidth``, ``relevance``, ``lam``,
+        mean ``loss`` and ``score`` on held-out rows, and ``seconds``. One fit tries several λ, and ``seconds`` is the
+        time of the fit divided by their number. ``relevance`` is the power of the feature weights that multiply the
+        inputs; 0 gives equal weights. With weights, ``bandwidth`` is that of the most relevant input, and the others
+        have wider ones (``estimator.bandwidth_``). Only entries of the same stage can be compared.
+        ``pandas.DataFrame(table)`` turns the table into a data frame.
+    best : dict
+        The best entry, of the last stage.
+    search_seconds, fit_seconds : float
+        The time of the trials and of the fit on all rows.
+    task : {"classification", "regression"}
+        The task of the estimator.
+    task_reason : str or None
+        What was found in y if the task was guessed from it; else None.
+    criterion : {"loss", "ranking", "scoring"}
+        What decided between trials: the loss; the area under the ROC curve, because a class is rare (it is the
+        ``score`` in the table); or the ``scoring`` that was given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import joker
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> result = joker.tune(X, np.sin(X[:, 0]), kernels=["gaussian"], random_state=0)
+    >>> result.best["kernel"]
+    'gaussian'
+    """
+
+    estimator: Any
+    table: list[dict[str, Any]]
+    best: dict[str, Any]
+    search_seconds: float
+    fit_seconds: float
+    task: str
+    task_reason: str | None = None
+    criterion: str = "loss"
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.estimator, self.table))
+
+    def __repr__(self) -> str:
+        best = self.best
+        return (
+            f"Tuned({type(self.estimator).__name__}: {_name(best['kernel'])} kernel, bandwidth {best['bandwidth']:.4g}"
+            f"{_relevance(best)}, lam {best['lam']:.4g}; score {best['score']:.4f} on held-out rows; "
+            f"{len(self.table)} trials in {self.search_seconds:.1f} s, fit in {self.fit_seconds:.1f} s"
+            f"{self._guess()})"
+        )
+
+    def _guess(self) -> str:
+        return f"; guessed task: {self.task}, y has {self.task_reason}" if self.task_reason else ""
+
+    def __str__(self) -> str:
+        lines = [COLUMNS, *(_line(entry) for entry in self.table)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        marks = ["", *("  <- best" if entry is self.best else "" for entry in self.table)]
+        rows = ("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
+        return "\n".join([*(row + mark for row, mark in zip(rows, marks, strict=True)), repr(self)])
+
+
+def _line(entry: dict[str, Any]) -> tuple[str, ...]:
+    settings = (f"{entry['rows']:,}", _name(entry["kernel"]), f"{entry['bandwidth']:.4g}", f"{entry['relevance']:g}")
+    results = (f"{entry['lam']:.3g}", f"{entry['loss']:.4g}", f"{entry['score']:.4f}", f"{entry['seconds']:.2f}")
+    return (str(entry["stage"]), *settings, *results)
+
+
+def _relevance(entry: dict[str, Any]) -> str:
+    return f" (relevance {entry['relevance']:g})" if entry["relevance"] else ""
+
+
+def _name(kernel: Any) -> str:
+    return kernel if isinstance(kernel, str) else kernel.name
+
 
 DEFAULT_KERNELS = ("gaussian", "matern12", "laplacian")  # for smooth targets, rough ones, and rough in single inputs
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
@@ -95,7 +178,7 @@ def tune(
         An estimator whose other settings are kept; kernel, bandwidth and λ are replaced by the chosen ones. The default
         is ``KernelClassifier()``, with the squared hinge loss, or ``KernelRidge()``.
     task : {"classification", "regression"}, optional
-        The default is the guess of :func:`joker.data.guess_task`: classification for text, truth values and whole
+        The default is the guess of :func:`joker.data.schema`: classification for text, truth values and whole
         numbers with at most 20 distinct values; regression for other numbers and for several columns. Integers that
         number classes from 0 or 1 may have 100 distinct values. The result says what was guessed, and a warning does
         if another reading is likely.
@@ -109,13 +192,12 @@ def tune(
         The only λ to try. The default is the λ of the estimator if it has several, else λ near the value at which
         penalty and loss balance.
     relevance : {"auto", True, False}
-        Whether to weight inputs by their importance. Each input then has its own bandwidth: σ divided by its weight,
-        which is the power ¼ or ½ of its importance, and at least 0.05. The importance of an input is the increase of
-        the loss of scikit-learn's histogram gradient boosting when the input is shuffled. It is measured on at most
-        20,000 training rows of the search, never on rows that a trial is scored on. True tries only weighted inputs,
-        and False only equal weights. ``"auto"`` tries both, if there are 2 to 128 inputs, at most 16 classes or
-        outputs, at least 500 rows to train on, and no ``bandwidths`` are given. Inputs have equal weights if time is up
-        before the importance is known, or if no input matters.
+        Whether to weight inputs by their relevance (ARD). Each input then has its own bandwidth: σ divided by its
+        weight, or by the root of its weight. The weights have the smallest leave-one-out error of a kernel ridge
+        regression on samples of the training rows of the search, never of rows that a trial is scored on. True tries
+        only weighted inputs, and False only equal weights. ``"auto"`` tries both, if there are 2 to 128 inputs, at most
+        16 classes or outputs, at least 500 rows to train on, and no ``bandwidths`` are given. Inputs have equal weights
+        if time is up before weights are known.
     rows : int or sequence of int, optional
         The number of training rows in each stage; all stages are run. One number means two stages with that number.
     sample_weight : array of shape (n,), optional
@@ -140,7 +222,7 @@ def tune(
     Notes
     -----
     λ multiplies ``‖θ‖²/2`` and is added to a *sum* of losses, so the best λ changes little with the number of rows: it
-    stays the same with the kernel itself, and falls slowly with a fixed number of random features. Every trial has as
+    stays the same with the exact kernel, and falls slowly with a fixed number of random features. Every trial has as
     many features as the fit on all rows, because the error of random features is part of the choice.
 
     Examples
@@ -154,8 +236,7 @@ def tune(
     >>> print(f"R² {model.score(X, y):.2f}; by default {joker.KernelRidge().fit(X, y).score(X, y):.2f}")
     R² 0.98; by default 0.02
     """
-    started = time.perf_counter()
-    out_of_time = _deadline(max_time, started)
+    budget = _time_budget(max_time)
     if task is not None and task not in TASKS:
         raise UnknownName.among("task", task, TASKS)
     x, targets, task = _data(X, as_array(y), task, estimator)
@@ -169,7 +250,7 @@ def tune(
     if callback is not None and not callable(callback):
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
     device = device_of(X, model.device)
-    runner = make_trial_runner(model, _scorer(model, scoring), x, labels, w, device, callback, out_of_time)
+    runner = make_trial_runner(model, _scorer(model, scoring), x, labels, w, device, callback, budget.is_over)
     ranking = scoring is None and runner.rare
     if ranking:
         runner = replace(runner, scorer=ranking_score)
@@ -183,20 +264,20 @@ def tune(
         by_score=ranking or scoring is not None,
         final_lam_by_score=runner.accuracy_decides,
         stop_when_stable=rows is None and all(runner.n_features(kernel) is None for kernel in to_try),
-        out_of_time=out_of_time,
+        out_of_time=budget.is_over,
         reweight=runner.reweight,
     )
     free = kernels is None and bandwidths is None and lam is None
     default = runner.default(model, families) if free else None
     best = search.best(families, _stage_rows(rows, len(runner.splits[0].train)), default)
-    search_seconds = time.perf_counter() - started
+    search_seconds = budget.spent
     table = [runner.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
     model.set_params(kernel=winner["kernel"], bandwidth=runner.bandwidth(best.candidate), lam=winner["lam"])
     model.fit(X, y, sample_weight=sample_weight)
     if isinstance(model, KernelQuantile):
         shift_levels(model, *runner.held_out_levels(model, best.candidate, best.rows))
-    search_seconds, fit_seconds = current().numbers(search_seconds, time.perf_counter() - started - search_seconds)
+    fit_seconds = budget.spent - search_seconds
     actual = "classification" if is_classifier(model) else "regression"
     criterion = "ranking" if ranking else "loss" if scoring is None else "scoring"
     reason = guessed.reason if guessed else None
@@ -318,9 +399,9 @@ def _stage_rows(rows: Any, pool: int) -> list[int]:
     return [min(int(r), pool) for r in given]
 
 
-def _deadline(max_time: float, started: float) -> Callable[[], bool]:
+def _time_budget(max_time: float) -> TimeBudget:
     if not isinstance(max_time, Real) or isinstance(max_time, bool) or not max_time >= 0:
         raise InvalidParameter(
             f"max_time must be a number of seconds of at least 0; got {max_time!r}. Use for example 60."
         )
-    return lambda: current().numbers(time.perf_counter() - started)[0] >= max_time
+    return TimeBudget(float(max_time))

@@ -10,7 +10,7 @@ import pytest
 from whole_source import read_whole
 
 from joker.data import Column, Schema, open_source
-from joker.data.sources.text_files import TEXT_BLOCK_BYTES
+from joker.data.readers.text import TEXT_BLOCK_BYTES
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, UnknownName
 
 PACKED = {"": lambda raw: raw, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -81,7 +81,7 @@ def test_a_quoted_line_break_may_fall_between_blocks(tmp_path):
     ],
 )
 def test_a_header_is_distinguished_from_a_row(tmp_path, text, named):
-    from joker.data.sources.text_files import detect_format
+    from joker.data.readers.text import detect_format
 
     text_format = detect_format(tmp_path, text.encode(), "auto", None)
     assert text_format.named is named
@@ -238,6 +238,6 @@ def test_a_file_without_permission_is_explained(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("joker.data.sources.text_files.open_text", refuse)
+    monkeypatch.setattr("joker.data.readers.text.open_text", refuse)
     with pytest.raises(InvalidFile, match="that you may read; Permission denied"):
         open_source(path)

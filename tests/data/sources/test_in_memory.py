@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from scipy import sparse
@@ -35,10 +37,13 @@ def test_only_the_batch_is_copied(rng):
     assert read_whole(as_source(torch.zeros(5, 2, 2, requires_grad=True)))[0].shape == (5, 4)
 
 
-def test_a_data_frame(rng):
-    frame = pd.DataFrame(
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_data_frame(library):
+    whole = pd.DataFrame(
         {"n": [1, 2, 3], "b": [True, False, True], "c": ["x", "y", "x"], "k": pd.Categorical(["u", "v", "v"])}
     )
+    convert = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[library]
+    frame = convert(whole)
     with pytest.raises(InvalidData, match="numbers; found 'x' at row 0, column 'c'"):
         as_source(frame)
     source = as_source(frame, target="n", categories="one-hot")
@@ -47,13 +52,20 @@ def test_a_data_frame(rng):
     assert x.tolist() == [[1, 1, 0, 1, 0], [0, 0, 1, 0, 1], [1, 1, 0, 0, 1]]
     assert y.tolist() == [1, 2, 3]
     assert source.dtype == np.uint8
-    other = frame.assign(c=["x", "z", "x"])
+    other = convert(whole.assign(c=["x", "z", "x"]))
     with pytest.raises(InvalidData, match="found 'z' at row 1"):
         read_whole(as_source(other, schema=source.schema))
     assert read_whole(as_source(frame, ["a", "b", "a"], columns=["n"]))[1].tolist() == ["a", "b", "a"]
     text = as_source(frame, target="c", columns=["n"])
     assert text.schema.text_target
     assert read_whole(text)[1].tolist() == ["x", "y", "x"]
+
+
+def test_a_column_of_several_types_is_text():
+    frame = pd.DataFrame({"n": [1.0, 2.0, 3.0], "m": [1, "a", 1]})
+    assert read_whole(as_source(frame, categories="one-hot"))[0].tolist() == [[1, 1, 0], [2, 0, 1], [3, 1, 0]]
+    with pytest.raises(InvalidData, match="missing; one is at row 1, column 'm'"):
+        as_source(frame.assign(m=[1, None, "a"]), categories="one-hot")
 
 
 @pytest.mark.parametrize("kind", ["float64", "Int64", "Float32", "boolean"])

@@ -9,7 +9,7 @@ from sklearn.datasets import dump_svmlight_file
 from whole_source import read_whole
 
 from joker.data import Schema, open_source
-from joker.data.sources.text_files import TEXT_BLOCK_BYTES
+from joker.data.readers.text import TEXT_BLOCK_BYTES
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, UnknownName
 
 

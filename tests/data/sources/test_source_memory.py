@@ -15,7 +15,7 @@ from pyarrow import feather, parquet
 
 import joker
 from joker.data import open_source
-from joker.data.sources import libsvm
+from joker.data.readers import libsvm
 
 ROWS, WIDTH = 2_000_000, 3  # of float32: 24 MB as a table, 60 MB as text
 MOST = {"h5": 12, "feather": 12, "parquet": 14, "csv": 24}  # MB that reading may add to the peak of the process

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.solvers.block.admm import Admm
-from joker.solvers.block.box import Box
-from joker.solvers.block.box_cg import box_conjugate_gradients
+from joker.solvers.block.box_cg import Admm, box_conjugate_gradients
+from joker.solvers.block.model import Box
 
 kinks = pytest.mark.parametrize("kink", [0.0, 0.3])
 

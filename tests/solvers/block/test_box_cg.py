@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joker.solvers.block.box import Box
 from joker.solvers.block.box_cg import box_conjugate_gradients
+from joker.solvers.block.model import Box
 
 
 def objective(K, h, g, a0, kink, a):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.solvers.block.cg import Jacobi, Preconditioner, SharedInverse, conjugate_gradients
+from joker.solvers.block.trust_region import Jacobi, Preconditioner, SharedInverse, conjugate_gradients
 
 B, T = 120, 9
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from joker.losses import CrammerSinger, RowLoss, ScaledRows, Softmax, scaled
+from joker.losses import CrammerSinger, RowLoss, ScaledRowLoss, Softmax, scaled
 from joker.ops.block_constants import Outcome
 from joker.solvers import BlockSolver
-from joker.solvers.block.row_admm import _newton_shift, _sorted_shift, project_rows
+from joker.solvers.block.rows import _newton_shift, _sorted_shift, project_rows
 
 B, K, GROUPS = 50, 5, 2
 every_loss = pytest.mark.parametrize("loss", [Softmax(K), CrammerSinger(K)], ids=repr)
 TIGHT = BlockSolver(tol=1e-8, max_products=2_000, max_models=600, patience=inf)
 
 
-def block(loss: RowLoss, rank: int = B) -> tuple[Tensor, Tensor, Tensor, Tensor, ScaledRows]:
+def block(loss: RowLoss, rank: int = B) -> tuple[Tensor, Tensor, Tensor, Tensor, ScaledRowLoss]:
     """A kernel matrix, predictions, a feasible point, targets and the loss with weights, of which some are 0."""
     draw = torch.Generator().manual_seed(rank)
     root = torch.randn(B, rank, generator=draw, dtype=torch.float64)
@@ -27,11 +27,11 @@ def block(loss: RowLoss, rank: int = B) -> tuple[Tensor, Tensor, Tensor, Tensor,
     f = torch.randn(B, K * GROUPS, generator=draw, dtype=torch.float64)
     c = torch.where(torch.arange(B) % 7 == 0, 0.0, 1.0)[:, None] * torch.tensor([0.3, 20.0]).repeat_interleave(K)
     whole = scaled(loss, c.double())
-    assert isinstance(whole, ScaledRows)
+    assert isinstance(whole, ScaledRowLoss)
     return root @ root.T / rank, f, whole.clamp(y, torch.zeros_like(f)), y, whole
 
 
-def objective(K: Tensor, f: Tensor, a: Tensor, new: Tensor, y: Tensor, loss: ScaledRows) -> Tensor:  # (t,)
+def objective(K: Tensor, f: Tensor, a: Tensor, new: Tensor, y: Tensor, loss: ScaledRowLoss) -> Tensor:  # (t,)
     s = new - a
     return (s * (f + 0.5 * (K @ s)) + loss.psi(y, new) - loss.psi(y, a)).sum(0)
 

@@ -8,10 +8,8 @@ import torch
 from joker import losses
 from joker.losses import InfimalConvolution, Logistic, Loss, Lp, Scaled, Squared, Tube
 from joker.solvers.block.box_cg import BoxCg
-from joker.solvers.block.cg import ClampedCg, UnboundedCg
-from joker.solvers.block.cholesky import Cholesky
 from joker.solvers.block.model import BlockProblem, Strategy
-from joker.solvers.block.strategies import choose
+from joker.solvers.block.trust_region import Cholesky, ClampedCg, UnboundedCg, choose_strategy
 
 ONE, MANY = torch.ones(4, 1), torch.arange(1.0, 4.0).expand(4, 3)  # c: one for all columns, one for each
 CASES = [
@@ -29,5 +27,5 @@ CASES = [
 @pytest.mark.parametrize(("loss", "c", "expected"), CASES, ids=lambda value: getattr(value, "__name__", None))
 def test_the_first_strategy_that_suits_is_used(loss: Loss, c: torch.Tensor, expected: type[Strategy]) -> None:
     K, zero = torch.eye(4), torch.zeros(4, 3)
-    strategy = choose(BlockProblem(K, zero, zero, torch.ones(4, 3), Scaled(loss, c), 300, 16))
+    strategy = choose_strategy(BlockProblem(K, zero, zero, torch.ones(4, 3), Scaled(loss, c), 300, 16))
     assert type(strategy) is expected

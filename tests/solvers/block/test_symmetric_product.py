@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from joker.solvers.block.symmetric_product import MOST_ROWS, SymmetricProduct
+from joker.solvers.block.box_cg import MOST_ROWS, SymmetricProduct
 
 
 def symmetric(b: int, dtype: torch.dtype) -> torch.Tensor:

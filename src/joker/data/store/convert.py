@@ -12,26 +12,101 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from joker.data.moments import Moments, gather, moments
-from joker.data.scaling import Scaling
-from joker.data.schema import Schema
-from joker.data.sources import Batch, Source, open_source
-from joker.data.sources.validation import check_values, refuse_empty
-from joker.data.store.external_shuffle import Buckets
-from joker.data.store.header import CHECKSUM_BYTES, EXAMPLE, INPUT_TYPES, Header, Section, empty_section, pack
-from joker.data.store.positional_file import as_bytes
+from joker.data.readers import Batch, Source, open_source
+from joker.data.readers.source import check_values, refuse_empty
+from joker.data.scaling import Moments, Scaling, gather, moments
+from joker.data.schema import Schema, TargetKind, TargetReader
+from joker.data.store.format import CHECKSUM_BYTES, EXAMPLE, INPUT_TYPES, Header, Section, as_bytes, empty_section, pack
 from joker.data.store.store import Store, open_store
-from joker.data.store.target_kind import TargetKind, TargetReader
 from joker.errors import InvalidData, InvalidParameter
 from joker.runtime import VERSION, chunks, parse_bytes
-from joker.runtime.atomic_file import RESULT, AnyPath, check_free_space, work_folder
+from joker.runtime.files import RESULT, AnyPath, check_free_space, work_folder
+
+BITS = 6  # of the key at each level, for 64 buckets and at most 64 files
+PIECE_BYTES = 2**20  # of records that are read or returned at a time
+KEY_BITS = 64
+
+
+class Buckets:
+    """Records that are added in any order and returned in the order of their field ``key``, of 64 bits.
+
+    With random keys that order is uniformly random. Records are distributed to buckets by the first bits of their keys.
+    A bucket that fits in memory is sorted there; a larger one is distributed again by the next bits. So the order
+    depends on the keys only, not on the memory. At most ``memory`` bytes of records are in memory; the others are in
+    files in ``folder``, which are removed when they have been read.
+    """
+
+    def __init__(self, folder: Path, memory: int, level: int = 0, name: str = "bucket") -> None:
+        self.folder, self.memory, self.level, self.name = folder, memory, level, name
+        self.held: list[list[NDArray[Any]]] = [[] for _ in range(2**BITS)]
+        self.bytes = 0  # of the records in memory
+
+    def put(self, records: NDArray[Any]) -> None:
+        """Add records."""
+        shift = KEY_BITS - BITS * (self.level + 1)
+        which = (records["key"] >> np.uint64(shift)) & np.uint64(2**BITS - 1)
+        order = np.argsort(which, kind="stable")
+        ordered = records[order]
+        ends = np.searchsorted(which[order], np.arange(2**BITS), side="right")
+        for bucket, (start, stop) in enumerate(zip([0, *ends], ends, strict=False)):
+            if stop > start:
+                self.held[bucket].append(ordered[start:stop])
+        self.bytes += ordered.nbytes
+        if self.bytes > self.memory:
+            self._write()
+
+    def sorted(self) -> Iterator[NDArray[Any]]:
+        """Yield all records in order, about PIECE_BYTES at a time, and remove them."""
+        if any(self._path(bucket).exists() for bucket in range(2**BITS)):
+            self._write()
+        for bucket, held in enumerate(self.held):
+            path = self._path(bucket)
+            if not path.exists():
+                yield from _sorted(held)
+            elif path.stat().st_size <= self.memory or BITS * (self.level + 2) > KEY_BITS:
+                records = np.fromfile(path, self.dtype)
+                path.unlink()
+                yield from _sorted([records])
+            else:
+                deeper = Buckets(self.folder, self.memory, self.level + 1, path.name)
+                with path.open("rb") as file:
+                    while len(records := np.fromfile(file, self.dtype, max(1, PIECE_BYTES // self.dtype.itemsize))):
+                        deeper.put(records)
+                path.unlink()
+                yield from deeper.sorted()
+            held.clear()
+
+    def _write(self) -> None:
+        for bucket, held in enumerate(self.held):
+            if held:
+                self.dtype = held[0].dtype
+                with self._path(bucket).open("ab") as file:
+                    for records in held:
+                        file.write(as_bytes(records))
+                held.clear()
+        self.bytes = 0
+
+    def _path(self, bucket: int) -> Path:
+        return self.folder / f"{self.name}-{bucket:02}"
+
+
+def _sorted(held: list[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    if not held:
+        return
+    records = np.concatenate(held) if len(held) > 1 else held[0]
+    held.clear()
+    order = np.argsort(records["key"], kind="stable")
+    step = max(1, PIECE_BYTES // records.dtype.itemsize)
+    for start in range(0, len(order), step):
+        yield records[order[start : start + step]]
+
 
 MAX_DENSE_INPUTS = 4096  # sparse rows with more inputs are not converted, as a store is dense
 BATCH_SHARE = 1 / 16  # of the memory, for a batch; its copies take a few times as much
 BUCKETS_SHARE = 1 / 4  # of the memory, for records that are not written yet
 SPACE_MARGIN = 1.05  # disk space relative to the size of the records, for the header and partly filled disk blocks
 
-ProgressFunction = Callable[[int, int | None], object]
+Progress = Callable[[int, int | None], object]
 
 
 def convert(
@@ -47,7 +122,7 @@ def convert(
     dtype: Any = None,
     seed: int = 0,
     memory: int | str = "256MB",
-    progress: ProgressFunction | None = None,
+    progress: Progress | None = None,
 ) -> Store:
     """Write the rows of a table to a row store, in random order, and open it.
 
@@ -59,7 +134,7 @@ def convert(
     path : path
         The store, such as ``"train.rows"``. An existing file is replaced when the new one is complete.
     task : {"classification", "regression"}, optional
-        The kind of the target. The default is the guess of :func:`joker.data.guess_task`; a warning says so if
+        The kind of the target. The default is the guess of :func:`joker.data.schema`; a warning says so if
         another reading is likely.
     dtype : {"uint8", "int16", "float16", "float32", "float64"}, optional
         The type in which inputs are stored. By default the type of the source, and float32 for float64.
@@ -125,9 +200,7 @@ class _Table:
         self.kind: TargetKind | None = None
         self.record: np.dtype[Any] | None = None
 
-    def records(
-        self, seed: int, memory: int, folder: Path, progress: ProgressFunction | None
-    ) -> Iterator[NDArray[Any]]:
+    def records(self, seed: int, memory: int, folder: Path, progress: Progress | None) -> Iterator[NDArray[Any]]:
         """Yield all rows as records with a random key, and then determine the kind of the targets."""
         keys, width = np.random.Generator(np.random.PCG64(seed)), self.source.schema.width
         for batch in self.source.batches(max(1, memory // (8 * width))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from joker.data.guess_task import guess_task
-from joker.data.moments import Moments, gather
-from joker.data.sources import open_source
-from joker.data.sources.parquet import DatasetSource
+from joker.data.readers import open_source
+from joker.data.readers.table import DatasetSource
+from joker.data.scaling import Moments, gather
+from joker.data.schema import TASKS, guess_task
 from joker.data.store.convert import convert
-from joker.data.store.header import Header
-from joker.data.store.rows import StoreRows
-from joker.data.store.store import Store, open_store
-from joker.distributed import ALONE, Group, current
+from joker.data.store.format import Header
+from joker.data.store.store import Store, StoreRows, open_store
+from joker.distributed import Group, current
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, ProcessesDiffer, UnknownName
-from joker.runtime.atomic_file import AnyPath, parse_path
-
-TASKS = ("classification", "regression")
+from joker.runtime.files import AnyPath, parse_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,28 +31,24 @@ class SharedRows(StoreRows):
     ``start`` and ``stop`` count the rows of all processes.
     """
 
-    own: StoreRows | None = None  # the rows of this process
-    numbers: NDArray[np.int64] | None = None  # what they are counted as among the rows of all processes, ascending
-    group: Group = ALONE
+    own: StoreRows = field(kw_only=True)  # the rows of this process
+    numbers: NDArray[np.int64] = field(kw_only=True)  # what they are counted as among those of all, ascending
+    group: Group = field(kw_only=True)
 
     @property
     def shared(self) -> bool:
         return True
 
     def expect(self, rows: slice) -> None:
-        assert self.own is not None
         start, stop, _ = rows.indices(len(self))
         self.own.expect(self._own_run(start, stop))
 
     def _own_run(self, start: int, stop: int) -> slice:
         """Return the rows of this process among consecutive rows."""
-        assert self.numbers is not None
         first, last = np.searchsorted(self.numbers, (self.start + start, self.start + stop)).tolist()
         return slice(first, last)
 
     def _read(self, out: NDArray[Any], start: int) -> None:
-        assert self.own is not None
-        assert self.numbers is not None
         self._check_request(len(out), start)
         at = self._own_run(start, start + len(out))
         out[...] = 0
@@ -64,8 +57,6 @@ class SharedRows(StoreRows):
         combine(self.group, out)
 
     def _gather(self, out: NDArray[Any], numbers: NDArray[np.int64]) -> None:
-        assert self.own is not None
-        assert self.numbers is not None
         self._check_request(len(out), float(numbers.sum()))
         wanted = numbers + self.start
         at = np.searchsorted(self.numbers, wanted)
@@ -76,7 +67,7 @@ class SharedRows(StoreRows):
         combine(self.group, out)
 
     def _check_request(self, *request: float) -> None:
-        """Raise ProcessesDiffer if the first process reads other rows, whose values would be mixed with these."""
+        """Raise ProcessesDiffer if rank 0 reads other rows, whose values would be mixed with these."""
         if self.group.numbers(*request) != request:
             raise ProcessesDiffer(
                 "all processes of a group must read the same rows of a shared store at the same time; process "
@@ -98,8 +89,8 @@ class SharedStore(Store):
     @cached_property
     def x(self) -> SharedRows:
         """The inputs, which are read when they are used, by all processes together."""
-        where = {"own": self.own, "numbers": self.numbers, "group": self.group}
-        return SharedRows(self.file, self.header.x, 0, len(self), scaling=self.scaling, **where)  # type: ignore[arg-type]
+        place = self.file, self.header.x, 0, len(self)
+        return SharedRows(*place, scaling=self.scaling, own=self.own, numbers=self.numbers, group=self.group)
 
     def verify(self) -> None:
         """Read the file of this process and raise InvalidFile if a byte has changed since it was written."""
@@ -144,7 +135,7 @@ def open_shared(
     columns : list of str, optional
         The inputs. By default all columns except the target.
     task : {"classification", "regression"}, optional
-        The kind of the target. The default is the guess of :func:`joker.data.guess_task`.
+        The kind of the target. The default is the guess of :func:`joker.data.schema`.
     dtype : str, optional
         The type in which inputs are stored, as in :func:`joker.data.convert`.
     scratch : path, optional
@@ -160,10 +151,9 @@ def open_shared(
     >>> import numpy as np
     >>> from tempfile import TemporaryDirectory
     >>> from joker.data import as_source, convert, open_shared
-    >>> X, y = np.arange(20.0).reshape(10, 2), np.linspace(0, 1, 10)
     >>> with TemporaryDirectory() as folder:
-    ...     store = convert(as_source(X, y), f"{folder}/numbers.rows", task="regression")
-    ...     open_shared(f"{folder}/numbers.rows").shape
+    ...     store = convert(as_source(np.zeros((10, 2))), f"{folder}/zeros.rows")
+    ...     open_shared(f"{folder}/zeros.rows").shape
     (10, 2)
     """
     group, place = current(), parse_path(path, "train/")
@@ -226,13 +216,7 @@ def _rows_of_one_file(store: Store, group: Group) -> Store:
 
 
 def _rows_of_own_files(
-    path: Path,
-    target: str | None,
-    columns: Sequence[str] | None,
-    task: str | None,
-    dtype: Any,
-    own: Path,
-    group: Group,
+    path: Path, target: str | None, columns: Sequence[str] | None, task: str | None, dtype: Any, own: Path, group: Group
 ) -> Store:
     """Convert every p-th file, and return the store of all rows."""
     wide = "float64" if dtype is not None and np.dtype(dtype) == np.float64 else None
@@ -253,7 +237,11 @@ def _rows_of_own_files(
     numbers, n = interleaved(counts, group.rank), sum(counts)
     targets = None if kind is None else _whole(part.target_rows(slice(0, len(part))), numbers, n, group)
     header = replace(header, x=replace(header.x, shape=(n, part.shape[1])), statistics=_statistics(header, group))
-    if targets is not None and kind is not None and _task(task, targets, kind) == "classification":
+    if targets is not None and kind is not None and task is None:
+        guessed = guess_task(targets[:, 0].astype(kind))
+        guessed.say("the target")
+        task = guessed.task
+    if targets is not None and kind is not None and task == "classification":
         classes, codes = np.unique(targets, return_inverse=True)
         classes = classes.astype(kind if kind.kind in "biu" else np.float64)
         targets = codes.reshape(n, 1).astype(np.min_scalar_type(len(classes) - 1))
@@ -271,17 +259,7 @@ def _target_type(source: DatasetSource) -> np.dtype[Any] | None:
             f"{source.name}: the target of a shared folder must be numbers; {source.schema.target!r} is text. Number "
             "the classes."
         )
-    kind: np.dtype[Any] = first.y.dtype
-    return kind
-
-
-def _task(given: str | None, targets: NDArray[Any], kind: np.dtype[Any]) -> str:
-    """Return the task that was given, or that all targets mean in their type."""
-    if given is not None:
-        return given
-    guessed = guess_task(targets[:, 0].astype(kind))
-    guessed.say("the target")
-    return guessed.task
+    return first.y.dtype
 
 
 def _whole(own: NDArray[Any], numbers: NDArray[np.int64], n: int, group: Group) -> NDArray[Any]:  # (k, t) -> (n, t)

@@ -1,7 +1,7 @@
 """The steps of a block solve whose loss couples the k classes of a row, between two products with K.
 
-The formulas are those of :mod:`joker.solvers.block.row_newton`, where m = 1 / (diag(K) + h) is called ``inverse`` and
-Σ_j m_j of a row is called ``total``, and of :mod:`joker.solvers.block.row_admm`. Sums Σ_j are over the classes of a row.
+The formulas are those of :mod:`joker.solvers.block.rows`, where m = 1 / (diag(K) + h) is called ``inverse`` and
+Σ_j m_j of a row is called ``total``, and of :mod:`joker.solvers.block.rows`. Sums Σ_j are over the classes of a row.
 Tensors are (L, k, b): L groups, k classes and b rows. A program has all classes of ``R`` rows of one group, so that sums
 over the classes stay inside it. Sums over all rows of a group are written as one number for each program, which the next
 kernel adds up.

@@ -1,4 +1,4 @@
-r"""Conjugate gradients on the free coordinates of a box, batched over columns.
+"""Conjugate gradients on the free coordinates of a box, batched over columns.
 
 Minimises, for each column on its own,
 
@@ -16,7 +16,7 @@ Each iteration does one of three things in each column:
 The third rule, proportioning, and the first are Z. Dostál's (SIAM J. Optim. 7, 1997); projecting the whole conjugate
 step finds many active walls at once. The objective never rises.
 
-:class:`BoxCg` passes columns that need many iterations to :class:`joker.solvers.block.admm.Admm`, which moves them
+:class:`BoxCg` passes columns that need many iterations to :class:`joker.solvers.block.box_cg.Admm`, which moves them
 near their minimum, and finishes them from there.
 
 Masks are numbers 0 and 1, and conditions are limits of a clamp, where they can be: torch operations on truth values
@@ -27,16 +27,254 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import inf, sqrt
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from joker.ops.block_constants import BOX_TOLERANCE, PROPORTION, SHORT_STEP
-from joker.solvers.block.admm import ADMM_STEPS, Admm
-from joker.solvers.block.box import Box, Face, Minimum, row_dot
-from joker.solvers.block.box_cg_column import minimise_columns
-from joker.solvers.block.model import BlockProblem, Model, Strategy, TrialStep
+from joker.ops.block_constants import BOX_TOLERANCE, PROPORTION, RELAXATION, SHORT_STEP
+from joker.solvers.block.model import BlockProblem, Box, Face, Minimum, Model, Strategy, TrialStep, row_dot
+
+Vector = NDArray[Any]  # (b,)
+MOST_ROWS = 2_048  # a product with a larger matrix is left to torch, which shares it among its threads
+
+
+class SymmetricProduct:
+    """The product of a symmetric matrix with vectors; call it inside `joker.runtime.devices.one_blas_thread`.
+
+    Up to `MOST_ROWS` rows, the entries on one side of the diagonal are used for both sides.
+    """
+
+    def __init__(self, K: Tensor) -> None:  # (b, b), in host memory
+        from scipy.linalg import get_blas_funcs  # here, because `import joker` must not load scipy
+
+        self.whole = K
+        # The same memory in the order of Fortran, which BLAS does not copy.
+        self.K = np.ascontiguousarray(K.numpy()).T if len(K) <= MOST_ROWS else None
+        self.symv = get_blas_funcs("symv", dtype=K.numpy().dtype)
+
+    def __call__(self, v: Vector) -> Vector:
+        """Return K v."""
+        found = torch.mv(self.whole, torch.from_numpy(v)).numpy() if self.K is None else self.symv(1.0, self.K, v)
+        product: Vector = found
+        return product
+
+
+# Conjugate gradients in a box on a CPU, column by column; :mod:`joker.solvers.block.box_cg` does the same on a GPU.
+#
+# A block of some hundred rows makes every vector short: the search then spends its time on calls, not on numbers.
+# NumPy calls take a fraction of the time of torch calls, and with one column the decisions of an iteration are
+# plain branches.
+
+
+def minimise_columns(
+    K: Tensor, h: Tensor, g: Tensor, a: Tensor, box: Box, tolerance: Tensor, max_products: int, patience: float
+) -> Minimum:
+    """Do what `box_conjugate_gradients` does, of tensors in host memory."""
+    low, high = (bound.expand_as(a) for bound in (box.low, box.high))
+    times_K, diagonal = SymmetricProduct(K), K.diagonal().numpy()
+    found = []
+    for j, reach in enumerate(tolerance.tolist()):
+        column = (v[:, j].contiguous().numpy() for v in (h, g, a, low, high))
+        search = _Search(times_K, diagonal, box.kink, *column)
+        reached = search.run(reach, max_products, patience)
+        found.append((search.a, search.Ks, search.products, reached))
+    points, images, products, done = zip(*found, strict=True)
+    return Minimum(
+        torch.from_numpy(np.stack(points, axis=1)),
+        torch.from_numpy(np.stack(images, axis=1)),
+        torch.tensor(products),
+        torch.tensor(done),
+    )
+
+
+class _Search:
+    """The point, its gradient, and K times the step so far."""
+
+    def __init__(self, times_K: SymmetricProduct, diagonal: Vector, kink: float, *column: Vector) -> None:
+        self.times_K, self.kink, self.products = times_K, kink, 0
+        self.h, self.g, self.a, self.low, self.high = column
+        self.Ks = np.zeros_like(self.a)
+        self.inverse = 1 / (diagonal + self.h)  # preconditioner: ψ″ may differ by orders of magnitude
+        finfo = np.finfo(self.a.dtype)
+        self.smallest, self.tiny, self.eps = float(finfo.eps * diagonal.max()), float(finfo.tiny), float(finfo.eps)
+        self.none, self.all = self.a.dtype.type(0), self.a.dtype.type(inf)
+        self._find_walls()
+
+    def _times(self, p: Vector) -> Vector:
+        self.products += 1
+        return self.times_K(p)
+
+    def _find_walls(self) -> None:
+        """Find the walls of each coordinate, and which coordinates stand on one."""
+        if self.kink:
+            # At 0 only a gradient outside [-kink, kink] moves a coordinate, and only to its own side.
+            self.side = np.where(self.a != 0, np.sign(self.a), -np.sign(self._beyond_kink()))
+            self.near = np.where(self.side < 0, self.low, 0)
+            self.far = np.where(self.side > 0, self.high, 0)
+            self.zero = self.a == 0
+        else:
+            self.near, self.far = self.low, self.high
+        on_low, on_high = self.a <= self.near, self.a >= self.far
+        self.free = ~(on_low | on_high)
+        # The gradient of a coordinate counts where it may move: bounds of 0 or infinity.
+        self.least, self.most = np.where(on_high, self.none, -self.all), np.where(on_low, self.none, self.all)
+
+    def _beyond_kink(self) -> Vector:
+        """Return the gradient at 0: what of it lies outside [-kink, kink]."""
+        beyond: Vector = self.g - np.minimum(np.maximum(self.g, -self.kink), self.kink)
+        return beyond
+
+    def _gradient(self) -> Vector:
+        """Return the projected gradient: 0 for held coordinates that do not leave their wall, and at the solution."""
+        g = self.g + self.kink * self.side if self.kink else self.g
+        inside: Vector = np.minimum(np.maximum(g, self.least), self.most)
+        return np.where(self.zero, self._beyond_kink(), inside) if self.kink else inside
+
+    def run(self, tolerance: float, max_products: int, patience: float) -> bool:
+        """Search until the tolerance is reached, and return True, or until the products are used up."""
+        p = q = None
+        curvature = 1.0
+        while True:
+            gradient = self._gradient()
+            slack = max(1.0, self.products / patience)
+            if sqrt(float(gradient @ gradient)) <= slack * tolerance:
+                return True
+            if self.products >= max_products:
+                return False
+            scaled = gradient * self.inverse
+            free = scaled * self.free
+            whole_norm, free_norm = float(scaled @ gradient), float(free @ gradient)
+            release = whole_norm - free_norm > PROPORTION**2 * free_norm
+            if release:
+                p = scaled
+                if self.kink:
+                    self._find_walls()  # of the sides to which coordinates leave 0
+            elif p is None or q is None:
+                p = free
+            else:
+                p = (free - (float(free @ q) / curvature) * p) * self.free
+            Kp = self._times(p)
+            q = Kp + self.h * p
+            curvature = max(float(p @ q), self.smallest * float(p @ p), self.tiny)
+            slope = float(p @ gradient)
+            length = slope / curvature
+            goal = self.a - length * p
+            new = np.minimum(np.maximum(goal, self.near), self.far)
+            if np.array_equal(goal, new):
+                Kd = Kp * -length
+            else:
+                new, Kd = self._project(p, Kp, length, slope, curvature, gradient)
+                q = None  # the next direction is not conjugate to a projected step
+            d = new - self.a
+            if not d.any():  # the step is below the last bit: nothing is left to gain
+                return True
+            self.g = self.g + Kd + self.h * d
+            self.a, self.Ks = new, self.Ks + Kd
+            if q is None or release:
+                self._find_walls()
+
+    def _project(
+        self, p: Vector, Kp: Vector, length: float, slope: float, curvature: float, gradient: Vector
+    ) -> tuple[Vector, Vector]:
+        """Return the projected step, a shorter one, or the one to the first wall, and K times it."""
+        below, above = self.a - self.near + self.tiny, self.far - self.a + self.tiny
+        with np.errstate(over="ignore"):
+            speed = max(float((p / below).max()), float((p / -above).max()))
+        first = min(1 / speed if speed > 0 else length, length)
+        onto = 1 + 4 * self.eps  # else rounding may leave the coordinate an ulp off its wall
+        change = first * (0.5 * first * curvature - slope)
+        for share in (1.0, SHORT_STEP):
+            trial = np.minimum(np.maximum(self.a - (share * length) * p, self.near), self.far)
+            d = trial - self.a
+            Kd = self._times(d)
+            if float(d @ (0.5 * (Kd + self.h * d) + gradient)) <= change:
+                return trial, Kd
+            if SHORT_STEP * length <= first:
+                break
+        best = np.minimum(np.maximum(self.a - (first * onto) * p, self.near), self.far)
+        return best, Kp * -first
+
+
+# ADMM: a point near the minimum of a box problem, whatever its conditioning.
+#
+# For the problem of :mod:`joker.solvers.block.box_cg`,
+#
+#     g·s + ½ s·(K + diag h) s + kink (|a+s|₁ - |a|₁)   with   low ≤ a + s ≤ high,
+#
+# the step has two copies: p of the term with K, and s of the rest, which separates into coordinates. The
+# alternating direction method of multipliers (S. Boyd et al., Found. Trends Mach. Learn. 3, 2011) makes them agree,
+#
+#     p ← (K + ρI)⁻¹ (ρ (s - u) - g)
+#     v ← u + 1.6 p - 0.6 s
+#     s ← the minimum over the box of  ½ h s² + kink |a+s| + ½ ρ (s - v)²,      u ← v - s,
+#
+# and needs one inverse for all columns. Conjugate gradients restart at every wall, and without curvature h they
+# converge slowly along the small eigenvalues of K; here neither matters.
+
+
+ADMM_STEPS = 24  # iterations of one call
+SMALLEST_RHO = 1e-3  # as a share of the mean of K's diagonal: with less, an inverse in float32 loses its accuracy
+
+
+@dataclass(frozen=True)
+class Admm:
+    """ADMM for the box problems of one kernel matrix."""
+
+    K: Tensor  # (b, b)
+
+    @cached_property
+    def rho(self) -> Tensor:  # ()
+        """The penalty ρ: the geometric mean of the eigenvalues of K, estimated from every second row.
+
+        So half of the eigenvalues are larger than the weight of the tie between the two copies, half are smaller.
+        """
+        scale = self.K.diagonal().mean()
+        pivots = _factor(self.K[::2, ::2], torch.finfo(self.K.dtype).eps * len(self.K) * scale).diagonal()
+        return torch.maximum((2 * pivots.log().mean()).exp().nan_to_num(nan=0.0), SMALLEST_RHO * scale)
+
+    @cached_property
+    def inverse(self) -> Tensor:  # (b, b)
+        """(K + ρI)⁻¹."""
+        return shifted_inverse(self.K, self.rho)
+
+    def approach(self, h: Tensor, g: Tensor, a: Tensor, box: Box) -> Minimum:  # (b, t)
+        """Return a point near the minimum, never worse than ``a`` in the box, where ``g`` is the smooth gradient."""
+        h, g, a, box = h.T.contiguous(), g.T.contiguous(), a.T.contiguous(), box.T
+        rho, low, high = self.rho, box.low - a, box.high - a
+        kept, threshold = rho / (rho + h), box.kink / (rho + h)
+        s, u = torch.zeros_like(a), (box.face(a, g).gradient - g) / rho
+        pull, inverse = g @ self.inverse, rho * self.inverse
+        for _ in range(ADMM_STEPS):
+            p = torch.addmm(pull, s - u, inverse, beta=-1)
+            v = torch.lerp(s, p, RELAXATION).add_(u)
+            s = kept * v
+            if box.kink:
+                s = s.add_(a)
+                s = s.sub_(torch.clamp(s, -threshold, threshold)).sub_(a)
+            s = torch.clamp(s, low, high)
+            u = v.sub_(s)
+        Ks = s @ self.K
+        new = box.clamp(a + s)
+        change = (s * (g + 0.5 * (Ks + h * s)) + box.kink * (new.abs() - a.abs())).sum(1, keepdim=True)
+        better = change < 0
+        products = torch.full_like(change[:, 0], ADMM_STEPS + 1, dtype=torch.long)
+        a, Ks = torch.where(better, new, a), torch.where(better, Ks, 0.0)
+        return Minimum(a.T, Ks.T, products, torch.zeros_like(better[:, 0]))
+
+
+def shifted_inverse(K: Tensor, rho: Tensor) -> Tensor:  # (b, b)
+    """Return (K + ρI)⁻¹."""
+    return torch.cholesky_inverse(_factor(K, rho))
+
+
+def _factor(K: Tensor, ridge: Tensor) -> Tensor:
+    factor: Tensor = torch.linalg.cholesky_ex(K + ridge * torch.eye(len(K), dtype=K.dtype, device=K.device))[0]
+    return factor
+
 
 # Matrix-vector products of each column before ADMM, whose inverse costs as much as many products. All columns share
 # the inverse, so each of t columns gets 1 / t² as many. Chosen by measurement with blocks of REFERENCE_ROWS rows.

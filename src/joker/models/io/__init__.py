@@ -1,1 +1,0 @@
-"""Fitted machines in files: how they are written and read."""

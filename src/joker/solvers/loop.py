@@ -1,0 +1,327 @@
+"""A solve: the steps of a method, evaluations of the duality gap between them, and limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from joker.errors import BudgetTooSmall, StateMismatch
+from joker.runtime import OutOfMemory, format_bytes, free_bytes, hold_interrupts, peak_bytes, release_memory
+from joker.runtime.devices import one_thread
+from joker.solvers.block.model import Outcome
+from joker.solvers.checkpoint import close, identity
+from joker.solvers.methods.choice import choose
+from joker.solvers.methods.method import Method, ProblemSize
+from joker.solvers.problem import Problem, Settings
+from joker.solvers.report import Gap, Point, Reason, Record, Report, certify
+from joker.solvers.state import ExactState, SavedTensors, State
+
+# A problem in one block is given up when this number of evaluations lowers its gap by less than a tenth. Any other one
+# is, when the dual objective does not change either, by more than some units in the last place.
+SLOW_EVALUATIONS, SLOW_SHARE = 10, 0.9
+UNCHANGED = 10
+CHECKS = 8  # of the gap in an epoch, where it costs little: a solve need not go on to the end of its last epoch
+ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains about one digit
+
+Callback = Callable[[Record], bool | None]  # returns True to stop
+Tick = Callable[[], bool | None]  # returns True to stop
+ScorePoint = Callable[[Point], Sequence[float]]
+
+
+class Descent:
+    """A solve that can be run, interrupted after any block, saved and continued.
+
+    Where no ``method`` has been chosen, ``settings.method`` decides.
+    """
+
+    def __init__(self, state: State, problem: Problem, settings: Settings, method: type[Method] | None = None) -> None:
+        self.state, self.problem = state, problem
+        chosen = _chosen(state, problem, settings) if method is None else method
+        self.settings = settings.decided(method=chosen.name)
+        self.method = chosen(state, problem, self.settings)
+        self.steps, self.seconds = 0, 0.0
+        self.records: list[Record] = []
+        self.point: Point | None = None  # the point of the latest record, while the callback is called
+        self.whole = True  # False when an error has ended a step before its end
+
+    def run(
+        self,
+        callback: Callback | None = None,
+        tick: Tick | None = None,
+        score: ScorePoint | None = None,
+        *,
+        score_always: bool = True,
+    ) -> Report:
+        """Descend until the gap is small enough, or a limit of epochs or time is reached.
+
+        ``callback`` gets a record after each evaluation of the gap, while ``point`` is the point of the record;
+        ``tick`` is called after each block. Both may return True to stop. ``score`` returns the scores of a point
+        for its record: of each record, or, unless ``score_always``, of the last and of some others where an epoch is
+        short. An interrupt (Ctrl-C) takes effect between two blocks; ``run`` may then be called again.
+        """
+        started = time.perf_counter() - self.seconds
+        stop = False
+        while True:
+            limit = self._limit() or (Reason.ASKED if stop else None)
+            if limit or self._due():
+                with one_thread(self.state.small_operations):
+                    due = limit is not None or score_always
+                    point, gap, reason = self._evaluate(callback, score, due)
+                if reason or limit:
+                    self.method.release()
+                    reason = reason or limit or Reason.ASKED
+                    counts = self.method.statistics.outcomes, self.method.statistics.products
+                    return Report(*point, gap, reason, tuple(self.records), *counts)
+            with hold_interrupts(), one_thread(self.state.small_operations):
+                self.step()
+            self.seconds = time.perf_counter() - started
+            stop = tick is not None and bool(tick())
+            if self.state.group.size > 1 and (tick is not None or self.settings.max_time < inf):
+                self.seconds, stopped = self.state.group.numbers(self.seconds, stop)
+                stop = bool(stopped)
+
+    def step(self) -> None:
+        """Take one step of the method."""
+        self.whole = False
+        try:
+            self.method.step(self.steps)
+        except OutOfMemory:
+            if self.state.group.size > 1:  # the others have taken their part of the step
+                raise
+            self._reduce_memory()
+            self.step()
+        else:
+            self.steps += 1
+            self.whole = True
+
+    @property
+    def epoch(self) -> float:
+        """Steps, divided by the number of steps of an epoch."""
+        return self.steps / self.method.steps_per_epoch
+
+    @property
+    def one_block(self) -> bool:
+        """Whether all rows are in one block."""
+        return len(self.state.x) <= self.settings.block_size
+
+    @property
+    def max_epochs(self) -> float:
+        """Epochs after which the descent ends; more than the settings say for a problem in one block."""
+        one = self.one_block and self.settings.max_epochs > 0
+        return max(self.settings.max_epochs, ONE_BLOCK_EPOCHS if one else 0)
+
+    def start_at(self, alpha: Tensor) -> None:  # (n, t)
+        """Begin at the point of the box that is nearest to ``alpha``, before the first step."""
+        self.state.reset(self.problem.clamp_(alpha.to(self.state.alpha, copy=True)))
+        self.method.restarted()
+
+    def best(self) -> tuple[Point, Gap, Gap]:
+        """Return the average or the last iterate, in each column the one with the smaller primal objective.
+
+        Also returned are its gap, with the best dual value of all evaluations, and that of the last iterate. Its α
+        shares no memory with the state.
+        """
+        last = (self.state.alpha, self.state.image)
+        if (mean := self.method.average()) is None:
+            gap = certify(self.state, self.problem, [last])[0]
+            return (last[0].clone(), last[1]), self._with_best_dual(gap), gap
+        mean_gap, last_gap = certify(self.state, self.problem, [mean, last])
+        better = mean_gap.primal <= last_gap.primal
+        for of_mean, of_last in zip(mean, last, strict=True):
+            torch.where(better, of_mean, of_last, out=of_mean)
+        gap = Gap(torch.where(better, mean_gap.sums, last_gap.sums))
+        return mean, self._with_best_dual(gap, mean_gap, last_gap), last_gap
+
+    def _with_best_dual(self, gap: Gap, *others: Gap) -> Gap:
+        """Return a gap with the best dual value of these points and of the earlier records."""
+        for other in (*others, *(record.gap for record in self._earlier()[-1:])):  # each has the best one before it
+            gap = gap.with_dual(other.dual)
+        return gap
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that changes during a solve: save it with ``torch.save``."""
+        return {
+            "identity": identity(self.state, self.problem, self.settings),
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "records": [(r.epoch, r.seconds, r.gap.sums, r.scores, r.peak_bytes) for r in self.records],
+            "tally": self.method.statistics.state_dict(),
+            # With the images of all processes, so that any number of processes can continue.
+            **{name: _with_image(part.state_dict(), self.state.whole_image) for name, part in self._parts().items()},
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Continue from a saved state; ``max_epochs``, ``tol`` and ``max_time`` may differ."""
+        if names := self.differing(saved):
+            raise StateMismatch(
+                f"a saved state must belong to the same problem and settings; {', '.join(names)} differ. "
+                "Use the data, kernel and settings it began with."
+            )
+        for name, part in self._parts().items():
+            part.load_state_dict(_with_image(saved[name], self.state.own_image))
+        self.steps, self.seconds = saved["steps"], saved["seconds"]
+        device = self.state.alpha.device
+        self.records = [Record(epoch, s, Gap(sums.to(device)), *rest) for epoch, s, sums, *rest in saved["records"]]
+        self.method.statistics.load_state_dict(saved["tally"])
+
+    def differing(self, saved: dict[str, Any]) -> list[str]:
+        """Return the names of the parts of the problem and settings in which a saved state differs from this solve."""
+        ours, theirs = identity(self.state, self.problem, self.settings), saved["identity"]
+        return [name for name in ours if name not in theirs or not close(ours[name], theirs[name])]
+
+    def _parts(self) -> dict[str, SavedTensors]:
+        return {"state": self.state, **self.method.parts()}
+
+    def _limit(self) -> Reason | None:
+        if self.seconds >= self.settings.max_time:
+            return Reason.TIME
+        return Reason.EPOCHS if self.epoch >= self.max_epochs else None
+
+    def _interval_ended(self) -> bool:
+        """Return whether the epochs between two evaluations have just ended."""
+        return self.steps > 0 and self.steps % (self.method.steps_per_epoch * self.settings.gap_every) == 0
+
+    def _check_due(self) -> bool:
+        """Return whether a check of the gap belongs to this step."""
+        interval = max(1, self.method.steps_per_epoch // CHECKS)
+        return self.method.quick_gap and self.steps > 0 and self.steps % interval == 0
+
+    def _reached(self) -> bool:
+        """Return whether the gap of the last iterate is small enough, without a record."""
+        last = (self.state.alpha, self.state.image)
+        return certify(self.state, self.problem, [last])[0].worst <= self.settings.tol
+
+    def _due(self) -> bool:
+        """Return whether to evaluate the gap now; not a second time for the same epoch."""
+        last = self.records[-1] if self.records else None
+        if last is not None and last.epoch == self.epoch and last.relative_gap > self.settings.tol:
+            return False
+        return self._interval_ended() or (self._check_due() and self._reached())
+
+    def _evaluate(
+        self, callback: Callback | None, score: ScorePoint | None, score_due: bool
+    ) -> tuple[Point, Gap, Reason | None]:
+        """Evaluate the gap and store a record; return the point, its gap, and a reason to stop if there is one."""
+        self._release_tiles()
+        self.state.group.broadcast_(self.state.alpha)  # other processors may round differently
+        point, gap, last_gap = self._best_with_less_memory()
+        if gap.worst <= self.settings.tol:  # the proof must not use an image with the rounding of thousands of steps
+            point, gap = self._recompute(point[0], self.state.alpha if self.method.average() else None)
+            if gap.worst > self.settings.tol and (self._interval_ended() or self._check_due()):
+                self.state.reset(self.state.alpha)
+        if self._interval_ended():
+            with hold_interrupts():
+                self.method.epoch_ended(last_gap)
+        reason = self._reason(gap)
+        if reason in (Reason.STALLED, Reason.SLOW):
+            point, gap = self._recompute(point[0])
+        self.problem.clamp_(point[0])  # an average may leave the box by a rounding error
+        self._release_tiles()
+        due = score_due or reason is not None or self.method.long_epochs or _is_round(self.steps)
+        scores = tuple(score(point)) if score is not None and due else ()
+        record = Record(self.epoch, self.seconds, gap, scores, peak_bytes(self.state.alpha.device))
+        self.records = [*self._earlier(), record]
+        stop = self.state.group.decide(callback is not None and self._call(callback, point))
+        if stop and score is not None and not scores:
+            self.records[-1] = replace(record, scores=tuple(score(point)))
+        return point, gap, reason or (Reason.ASKED if stop else None)
+
+    def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:
+        """Move α into the box; return it with an image computed anew, and its gap, with the dual value of ``other``."""
+        point = (self.problem.clamp_(alpha), self.state.image_of(alpha))
+        gap = certify(self.state, self.problem, [point])[0]
+        if other is not None and gap.worst > self.settings.tol:
+            gap = gap.with_dual(certify(self.state, self.problem, [(other, self.state.image_of(other))])[0].dual)
+        return point, gap
+
+    def _call(self, callback: Callback, point: Point) -> bool:
+        """Return whether the callback asks to stop. If it raises, its record is removed and taken again later."""
+        self.point = point
+        try:
+            return bool(callback(self.records[-1]))
+        except BaseException:
+            self.records = self._earlier()
+            raise
+        finally:
+            self.point = None
+
+    def _earlier(self) -> list[Record]:
+        return [record for record in self.records if record.epoch < self.epoch]
+
+    def _reason(self, gap: Gap) -> Reason | None:
+        stalled = self.method.statistics.stalled()
+        if self.method.statistics.outcomes[Outcome.BROKEN]:
+            return Reason.BROKEN
+        if gap.worst <= self.settings.tol:
+            return Reason.TOLERANCE
+        if stalled:
+            return Reason.STALLED
+        earlier = self._earlier()[1 - SLOW_EVALUATIONS :]
+        if len(earlier) < SLOW_EVALUATIONS - 1 or gap.worst <= SLOW_SHARE * earlier[0].relative_gap:
+            return None
+        if self.one_block:
+            return Reason.SLOW
+        rounding = UNCHANGED * torch.finfo(self.state.alpha.dtype).eps * gap.dual.abs()
+        unchanged = bool((earlier[0].gap.dual - gap.dual <= rounding).all())
+        return Reason.STALLED if unchanged else None
+
+    def _release_tiles(self) -> None:
+        """Return the memory of freed tiles to the system, so that the next phase does not add to it; not on a GPU."""
+        if self.state.alpha.device.type == "cpu" and not self.one_block:
+            release_memory(self.state.alpha.device)
+
+    def _best_with_less_memory(self) -> tuple[Point, Gap, Gap]:
+        """Return `best`, after freeing what can be computed again where the device has too little memory."""
+        try:
+            return self.best()
+        except OutOfMemory:
+            if self.state.group.size > 1:  # the others have taken their part
+                raise
+            self.method.release()
+            release_memory(self.state.alpha.device)
+            return self.best()
+
+    def _reduce_memory(self) -> None:
+        """Free all that can be computed again, and let a step use less scratch space."""
+        self.method.release()
+        release_memory(self.state.alpha.device)
+        if not self.state.shrink():
+            needed, free = self.state.scratch_bytes, free_bytes(self.state.alpha.device)
+            raise BudgetTooSmall(
+                f"the device must have room for a block of {self.settings.block_size} rows; "
+                f"{format_bytes(free)} are free and about {format_bytes(needed)} are needed: "
+                f"{format_bytes(max(needed - free, 0))} are missing. "
+                "Use a smaller block_size, or free memory on the device."
+            )
+
+
+def _with_image(saved: dict[str, Any], convert: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    """Return saved tensors, of which the image of α, where there is one, is converted."""
+    return saved | {name: convert(saved[name]) for name in ("image",) if name in saved}
+
+
+def _is_round(n: int) -> bool:
+    """Return whether a number is 1, 2, 3, 4, 6, 8, 12, 16 and so on."""
+    return n >> max(0, n.bit_length() - 2) << max(0, n.bit_length() - 2) == n
+
+
+def _chosen(state: State, problem: Problem, settings: Settings) -> type[Method]:
+    """Return the method for a state whose caller has planned no memory for a Gram matrix."""
+    size = ProblemSize(
+        loss=problem.loss,
+        rows=len(state.x),
+        columns=problem.targets.t,
+        n_features=None if isinstance(state, ExactState) else len(state.image),
+        block_size=settings.block_size,
+        one_penalty=len(problem.targets.lam.unique()) == 1,
+        momentum=settings.momentum,
+        on_gpu=state.alpha.is_cuda,
+        gram_room=0,
+    )
+    return choose(settings.method, size)
