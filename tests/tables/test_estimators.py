@@ -138,12 +138,17 @@ def test_a_damaged_file_is_refused(regressor: joker.JokerRegressor, tmp_path: Pa
 
 
 def test_intervals_cover_what_they_say() -> None:
-    frame, y = split(600, seed=4)
-    model = joker.JokerRegressor(**FAST).fit(frame, y)
-    new, truth = split(2_000, seed=5)
-    for coverage in (0.5, 0.9):
-        low, high = model.predict_interval(new, coverage).T
-        assert np.mean((low <= truth) & (truth <= high)) == pytest.approx(coverage, abs=0.06)
+    """Held-out errors of 600 rows give a coverage with a standard error of 0.02: the mean of three samples is judged."""
+    covered: dict[float, list[float]] = {0.5: [], 0.9: []}
+    for seed in range(3):
+        frame, y = split(600, seed=10 + seed)
+        model = joker.JokerRegressor(**FAST).fit(frame, y)
+        new, truth = split(2_000, seed=20 + seed)
+        for coverage, found in covered.items():
+            low, high = model.predict_interval(new, coverage).T
+            found.append(np.mean((low <= truth) & (truth <= high)))
+    for coverage, found in covered.items():
+        assert np.mean(found) == pytest.approx(coverage, abs=0.06)
     with pytest.raises(InvalidParameter, match="coverage must be between 0 and 1"):
         model.predict_interval(new, 1.0)
 
