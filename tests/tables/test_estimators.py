@@ -138,7 +138,7 @@ def test_a_damaged_file_is_refused(regressor: joker.JokerRegressor, tmp_path: Pa
 
 
 def test_intervals_cover_what_they_say() -> None:
-    """Held-out errors of 600 rows give a coverage with a standard error of 0.02: the mean of three samples is judged."""
+    """Errors of 600 held-out rows give a coverage with a standard error of 0.02: the mean of three fits is judged."""
     covered: dict[float, list[float]] = {0.5: [], 0.9: []}
     for seed in range(3):
         frame, y = split(600, seed=10 + seed)
