@@ -146,6 +146,14 @@ SECTIONS = (
         "python benchmarks/same_problem.py",
     ),
     Section(
+        "hard_problems",
+        "Problems on which solvers stall",
+        "Large C, small λ, clusters, duplicates, wide and narrow bandwidths, few or sparse inputs, many or rare "
+        "classes: the seconds of joker with its defaults, to a relative gap of 1e-3, and of a Cholesky factorisation, "
+        "LIBSVM or LIBLINEAR at its own tolerance. One thread each; the least of several repeats.",
+        "python benchmarks/hard_problems.py",
+    ),
+    Section(
         "solved",
         "Scores of solved problems",
         "Five epochs of random blocks, which was the default fit before problems were solved to a gap, against the "

@@ -214,6 +214,15 @@ def same_problem(results: Results) -> Iterator[str]:
     yield table(("problem", "program", *steps, "gap at the end", "memory", "work"), rows)
 
 
+def hard_problems(results: Results) -> Iterator[str]:
+    """Yield the seconds of joker and of the reference for each problem, and joker's gap."""
+    rows = [
+        [name, f"{one['seconds']:.3f} s", f"{one['reference']:.3f} s", f"{one['ratio']:.1f}", f"{one['gap']:.1e}"]
+        for name, one in results["problems"].items()
+    ]
+    yield table(("problem", "joker", "reference", "ratio", "gap"), rows)
+
+
 def distributed(results: Results) -> Iterator[str]:
     """The step of one process against that of several."""
     rows = [
@@ -607,7 +616,7 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
-        multiclass, tuning, standardize, out_of_core, path, averaging, block_solver, ablations, search_ablations,
-        solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
+        hard_problems, multiclass, tuning, standardize, out_of_core, path, averaging, block_solver, ablations,
+        search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
     )
 }  # fmt: skip
