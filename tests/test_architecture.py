@@ -74,10 +74,10 @@ RAISED_BUILTINS = {"AttributeError", "IndexError", "KeyError", "NotImplementedEr
 RAISED_BY_CLI = ("builtins.SystemExit", "typer.")
 # Private names of scikit-learn that its documentation for developers declares public.
 DOCUMENTED_PRIVATE_NAMES = {"_init_callback_context"}
-METHOD_NAMES = {"random_blocks", "greedy_blocks", "conjugate_gradients"}
+METHOD_NAMES = {"random_blocks", "greedy_blocks", "column_blocks", "conjugate_gradients"}
 # What a newcomer has to open: modules and lines in all, and modules in which one call runs a function.
-MOST_MODULES, MOST_LINES = 160, 31_000
-MOST_ENTERED = {"KernelSVC.fit": 35, "JokerClassifier.fit": 60, "joker fit": 70}
+MOST_MODULES, MOST_LINES = 160, 33_500
+MOST_ENTERED = {"KernelSVC.fit": 38, "JokerClassifier.fit": 60, "joker fit": 73}
 ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}
 # Optional or for development only: `import joker` must work, and stay quick, without them.
 NEVER_IMPORTED = (

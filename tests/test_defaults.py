@@ -129,12 +129,12 @@ def plan(n: int, d: int = 1, **settings: Any) -> Any:
 
 
 def test_auto_block_size_and_type() -> None:
-    one_block, one_greedy_block, features_block, block = auto("block_size")
+    one_block, one_greedy_block, features_block, block, direct, _ = auto("block_size")
     x = np.arange(one_greedy_block + 1.0)[:, None]
     assert joker.KernelSVR().plan(x[1:], x[1:, 0]).block_size == one_greedy_block
     assert joker.KernelSVR().plan(x, x[:, 0]).block_size == block
     assert joker.KernelSVR(method="random_blocks").plan(x, x[:, 0]).block_size == len(x)
-    small, large = plan(one_block), plan(one_block + 1)
+    small, large = plan(one_block), plan(direct + 1)
     assert (small.block_size, small.dtype) == (one_block, torch.float64)
     assert (large.block_size, large.dtype) == (block, torch.float32)
     assert plan(one_block + 1, n_features=100).block_size == features_block
@@ -166,7 +166,7 @@ def test_auto_number_of_features() -> None:
 
 
 def test_auto_memory() -> None:
-    assert plan(3_000).scratch == auto("memory")[0] * 2**20
+    assert plan(3_001).scratch == auto("memory")[0] * 2**20
 
 
 @pytest.mark.gpu

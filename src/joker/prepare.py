@@ -15,6 +15,7 @@ from joker.distributed import current
 from joker.errors import InvalidData, InvalidParameter
 from joker.features import FeatureMap
 from joker.kernels.kernel import choose_bandwidth, matvec
+from joker.kernels.precomputed import KernelOfArrays, refuse_bandwidth
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import FitSpec, Plan, RowReading
@@ -89,7 +90,7 @@ def prepare(
     loss: str | Loss = "squared",
     lam: float | Sequence[float] | Tensor = 1.0,
     weights: Tensor | None = None,  # (n,) or (n, t)
-    kernel: str | kernels.Kernel = "gaussian",
+    kernel: str | kernels.Kernel | KernelOfArrays = "gaussian",
     bandwidth: str | float | None = None,
     n_features: int | None = None,
     features: str | None = None,
@@ -113,9 +114,9 @@ def prepare(
         The penalty λ of ``λ/2 ‖θ‖² + Σ w_i ℓ(y_i, f(x_i))``; a sequence gives each column its own.
     weights : Tensor, optional
         The weight of each row in the sum; 0 leaves it out.
-    kernel, bandwidth : str or Kernel, str or float
+    kernel, bandwidth : str, Kernel or callable, str or float
         The kernel and its length scale: ``"median"``, ``"paper"`` or a number. None keeps that of
-        a Kernel, and is ``"median"`` for a name.
+        a Kernel, and is ``"median"`` for a name. A function of two arrays has no length scale.
     n_features, features : int, str
         The number of random features and their kind; None uses the exact kernel.
     intercept : bool
@@ -158,6 +159,8 @@ def prepare(
             )
         scratch = parse_bytes(memory)
         chosen, chosen_loss = kernels.get(kernel), losses.get(loss)
+        if bandwidth is not None and chosen.external:
+            refuse_bandwidth(chosen, bandwidth)
         if bandwidth is None and chosen is not kernel:
             bandwidth = "median"
         if bandwidth is not None:
@@ -195,15 +198,17 @@ def prepare(
         return build(spec, x, Problem(chosen_loss, targets), memory_plan)
 
 
-def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
+def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan, wide: Rows | None = None) -> Training:
     """Build a training from what is checked and resolved: draw the features, and make the state.
 
-    The spec has the final bandwidth; x are finite rows, in its type and on its device.
+    The spec has the final bandwidth; x are finite rows, in its type and on its device. ``wide`` are the same rows in
+    float64, where x has lost digits of them.
     """
     _check_columns(problem.loss, problem.targets)
     kernel, features = spec.full_kernel, spec.draw()
     if features is None:
         refuse_shared(x)
+        spec.kernel.check(x)
     if not spec.on_gpu:
         release_memory(x.device)  # what reading the data has left
     state: State
@@ -211,6 +216,7 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan) -> Training:
         state = _exact_state(spec, x, problem.targets.t, kernel, plan)
     else:
         state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed, current())
+    state.wide = wide or state.wide
     if current().size > 1:
         check_processes(state, problem, spec.settings)
     return Training(Descent(state, problem, spec.settings, spec.method), kernel, features)
@@ -228,7 +234,10 @@ def _check_columns(loss: Loss, targets: Targets) -> None:
 
 def _exact_state(spec: FitSpec, x: Rows, t: int, kernel: kernels.Kernel, plan: Plan) -> ExactState:
     def add_product(x: Rows, z: Rows, v: Tensor, out: Tensor) -> None:
-        matvec(kernel, x, z, v, plan.scratch, out=out, row_bytes=(x.row_bytes, z.row_bytes))
+        row_bytes = (x.row_bytes, z.row_bytes)
+        # A plan counts entries in the type of the fit; one entry in float64 takes some bytes more.
+        least = kernel.work_bytes(1, 1, x.shape[1], x.dtype.itemsize) + sum(row_bytes)
+        matvec(kernel, x, z, v, max(plan.scratch, least), out=out, row_bytes=row_bytes)
 
     sizes = (plan.scratch, plan.kept_rows, plan.landmarks)
     return ExactState(x, t, kernel, add_product, *sizes, current(), spec.method.whole_products)

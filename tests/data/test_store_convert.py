@@ -1,5 +1,7 @@
 """Conversion to a row store: every row once, in a random order, in bounded memory; complete or not at all."""
 
+import hashlib
+import importlib
 import os
 import signal
 import subprocess
@@ -271,3 +273,21 @@ def test_files_of_a_killed_conversion_are_removed_by_the_next(path: Path) -> Non
 def test_no_temporary_file_is_written_if_the_memory_is_sufficient(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Buckets, "_write", lambda self: pytest.fail("a bucket was written"))
     assert len(convert(Table(numbered(1000)), path)) == 1000
+
+
+def test_every_chunk_has_the_checksum_of_its_own_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("format", "convert", "store"):
+        monkeypatch.setattr(importlib.import_module(f"joker.data.store.{module}"), "CHECKSUM_BYTES", 1000)
+    store = convert(Table(numbered(700), np.linspace(0, 1, 700)), tmp_path / "a.rows", task="regression")
+    data = store.path.read_bytes()
+    for section in (store.header.x, store.header.y):
+        assert section is not None
+        chunks = [data[i : min(i + 1000, section.end)] for i in range(section.offset, section.end, 1000)]
+        assert section.checksums == tuple(hashlib.sha256(chunk).hexdigest() for chunk in chunks)
+    store.verify()
+
+
+def test_targets_keep_all_digits_of_float64(tmp_path: Path) -> None:
+    y = np.linspace(0, 1, 300) ** 3 + 1 / 3
+    store = convert(Table(numbered(300), y), tmp_path / "a.rows", task="regression")
+    assert np.array_equal(np.sort(store.y), np.sort(y))

@@ -5,6 +5,7 @@ import hashlib
 import os
 import pickle
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from store_sources import Table, numbered
 
 from joker.data import Store, StoreRows, convert, open_store
-from joker.data.store.format import PREAMBLE, RowFile
+from joker.data.arrays import input_statistics
+from joker.data.store.format import PREAMBLE, Header, RowFile
 from joker.errors import InvalidFile, InvalidParameter, MissingFile
 
 
@@ -43,6 +45,50 @@ def test_slices_and_numbers_return_the_rows_of_the_file(store: Store, whole: tor
         inner = numbers % (stop - start)
         assert torch.equal(part[inner], whole[start:stop][inner])
         assert torch.equal(part.some(inner)[:], whole[start:stop][inner])
+
+
+@given(cuts=st.tuples(*[st.integers(0, 3000)] * 4))
+def test_a_run_of_a_run_has_the_rows_of_both(store: Store, whole: torch.Tensor, cuts: tuple[int, ...]) -> None:
+    start, stop = sorted(cuts[:2])
+    first, last = sorted(cut % (stop - start + 1) for cut in cuts[2:])
+    inner = store.x.run(start, stop).run(first, last)
+    expected = whole[start + first : start + last]
+    assert torch.equal(inner[:], expected)
+    numbers = torch.arange(len(expected)).flip(0)
+    assert torch.equal(inner[numbers], expected.flip(0))
+    assert torch.equal(store.x.run(start, stop).part(slice(first, last))[numbers], expected.flip(0))
+
+
+def test_a_run_has_no_statistics_of_all_rows(store: Store, whole: torch.Tensor) -> None:
+    assert torch.allclose(input_statistics(store.x, None).mean, whole.double().mean(0))
+    part = input_statistics(store.x.run(10, 70), None)
+    assert torch.allclose(part.mean, whole[10:70].double().mean(0))
+    assert torch.allclose(part.deviation, whole[10:70].double().std(0, correction=0))
+
+
+def test_targets_of_consecutive_rows(store: Store, whole: torch.Tensor) -> None:
+    """The target of a row is its number modulo 4, and its first input is its number."""
+    for rows in (slice(0, 3000), slice(7, 31), slice(2990, 3000)):
+        assert np.array_equal(store.target_rows(rows)[:, 0], whole[rows, 0].numpy().astype(int) % 4)
+
+
+def test_a_class_without_a_name_is_refused(store: Store) -> None:
+    """Codes are counted from 0: with three names, 3 is the first code that has none."""
+    assert store.classes is not None
+    assert len(store.labels) == 3000
+    with pytest.raises(InvalidFile, match="must have a name for each class"):
+        replace(store, header=replace(store.header, classes=store.classes[:3])).labels  # noqa: B018
+
+
+@pytest.mark.parametrize("offset", ["start", "inside", "before the end"])
+def test_targets_that_overlap_the_inputs_are_refused(store: Store, offset: str) -> None:
+    document = store.header.to_json()
+    x = store.header.x
+    document["y"]["offset"] = {"start": x.offset, "inside": x.offset + 4096, "before the end": x.end - 1}[offset]
+    with pytest.raises(InvalidFile, match="a target for each of 3000 rows"):
+        Header.from_json(document)
+    document["y"]["offset"] = x.end
+    assert Header.from_json(document).y is not None
 
 
 def test_a_slice_is_one_read_and_close_rows_are_few_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

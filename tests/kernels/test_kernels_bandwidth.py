@@ -168,3 +168,19 @@ def test_rows_with_more_inputs_are_sampled_less():
     found = [len(kernel_module.sample_rows(20_000, d, seed=0)) for d in (3, 1_600, 5_000, 10**6)]
     assert found == sorted(found, reverse=True)
     assert 900 < found[-1] <= kernel_module.MIN_SAMPLED_ROWS < found[2] < found[0] <= kernel_module.MAX_SAMPLED_ROWS
+
+
+def test_the_variance_of_many_groups_is_that_of_all_rows(monkeypatch):
+    """Also if the rows are sorted, so that the groups have different means."""
+    x = rows(100)
+    x = x[x[:, 0].argsort()]
+    monkeypatch.setattr(kernel_module, "GROUP_ENTRIES", 7 * 3)
+    found = kernel_module._variance(x, torch.arange(100))
+    np.testing.assert_allclose(found, np.var(x.numpy(), axis=0, ddof=1), rtol=1e-12)
+
+
+def test_the_sample_of_a_rule_depends_on_the_seed():
+    first, again, other = (kernel_module.sample_rows(10**6, 3, seed) for seed in (4, 4, 5))
+    assert torch.equal(first, again)
+    assert len(first) > 9_900  # of 10,000 draws, a few are equal
+    assert len(set(first.tolist()) & set(other.tolist())) < 300

@@ -99,6 +99,20 @@ def test_copied_rows_count_in_the_budget(kernel, made):
     assert 40_000 / 3 < peak <= 40_000 + ROUNDING
 
 
+@pytest.mark.parametrize(("n", "k"), [(10, 300), (300, 10), (200, 200)])
+@pytest.mark.parametrize("row_bytes", [(1_000, 0), (0, 1_000), (300, 700)], ids=str)
+def test_a_tile_is_the_largest_square_that_fits_with_its_rows(n, k, row_bytes):
+    """Each side is cut at the matrix; found here by trying all sides. Reading x and z takes different bytes."""
+    x, z, _ = problem(n, k)
+
+    def taken(side):
+        b, c = min(side, n), min(side, k)
+        return 8 * (b * c + (b + c + 1) * 5) + b * row_bytes[0] + c * row_bytes[1]
+
+    largest = max(side for side in range(1, 301) if taken(side) <= 60_000)
+    assert tile_shape(kernels.Gaussian(), x, z, 60_000, row_bytes) == (min(largest, n), min(largest, k))
+
+
 def test_every_entry_is_computed_once():
     seen = torch.zeros(50, 70)
 

@@ -140,6 +140,16 @@ def test_alpha_rises_where_a_little_more_of_it_lowers_the_objective(loss):
     assert bool((loss.can_increase(y, a, f) == (slope < 0))[clear].all())
 
 
+@pytest.mark.parametrize("loss", [EpsilonInsensitive(0.4), SquaredEpsilonInsensitive(0.4)], ids=repr)
+@pytest.mark.parametrize(
+    ("residual", "rises"), [(-0.5, False), (-0.3, False), (0.3, False), (0.39, False), (0.41, True)]
+)
+def test_alpha_leaves_a_kink_only_for_a_residual_outside_the_tube(loss, residual, rises):
+    """At α = 0 the loss of a row inside the tube is 0, so that nothing is gained by a larger α."""
+    y, zero = torch.tensor([[1.2]], dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64)
+    assert bool(loss.can_increase(y, zero, y - residual)) is rises
+
+
 # The Fenchel–Young inequality, from which the duality gap follows.
 
 

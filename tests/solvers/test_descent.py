@@ -313,7 +313,9 @@ def test_it_can_start_anywhere(mode: str, method: dict[str, bool]) -> None:
     assert bool(descent.state.alpha.any())
     assert torch.equal(descent.state.alpha, loss.clamp(y, descent.state.alpha))
     report = descent.run()
-    torch.testing.assert_close(report.image, descent.state.image_of(report.alpha))
+    root = small(*HINGE, mode, weighted=True).root
+    expected = root @ report.alpha if mode == "features" else root.T @ (root @ report.alpha)
+    torch.testing.assert_close(report.image, expected)
     assert report.records[-1].relative_gap < report.records[0].relative_gap
 
 
@@ -352,10 +354,10 @@ def test_the_better_of_average_and_last_iterate_is_returned() -> None:
     report = descent.run()
     last = (descent.state.alpha, descent.state.image)
     both = certify(descent.state, descent.problem, [descent.method.mean.read(descent.state), last])
-    assert torch.equal(report.gap.primal, torch.minimum(both[0].primal, both[1].primal))
+    assert torch.allclose(report.gap.primal, torch.minimum(both[0].primal, both[1].primal), rtol=1e-9)
     seen = [record.gap.dual for record in report.records]
-    assert torch.equal(report.gap.dual, torch.stack([both[0].dual, both[1].dual, *seen]).amin(0))
-    assert bool((report.gap.gap <= torch.minimum(both[0].gap, both[1].gap)).all())
+    assert torch.allclose(report.gap.dual, torch.stack([both[0].dual, both[1].dual, *seen]).amin(0), rtol=1e-9)
+    assert bool((report.gap.gap <= (1 + 1e-9) * torch.minimum(both[0].gap, both[1].gap)).all())
 
 
 def test_the_best_dual_value_of_all_evaluations_counts() -> None:
@@ -450,7 +452,7 @@ def test_a_method_that_does_not_suit_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="one λ with features"):
         make("features", "squared", [1.0, 2.0], method="conjugate_gradients")
     with pytest.raises(UnknownName, match="method"):
-        make("exact", method="newton")
+        make("exact", method="simplex")
 
 
 @modes

@@ -12,9 +12,10 @@ from joker.tables.encoders import (
     fit_date,
     fit_levels,
     fit_number,
+    fit_target_encoding,
 )
 from joker.tables.encoding import fit_encoding
-from joker.tables.table import RawColumn, read_table
+from joker.tables.table import TEXT, RawColumn, read_table
 
 
 def column(values: object) -> RawColumn:
@@ -114,3 +115,16 @@ def test_target_statistics_of_classes(classes: int, rng: np.random.Generator) ->
     assert encoding.encoders[0].names[0].startswith("mean target of c")
     assert encoding.encoders[0].encoding == "mean target and one-hot, rare pooled"
     assert np.isfinite(x).all()
+
+
+def test_missing_levels_have_the_mean_of_their_targets(rng: np.random.Generator) -> None:
+    """They have no other column here: a model separates them from other rows by this number."""
+    levels = np.array([["a", "b", None][k] for k in np.arange(600) % 3], dtype=object)
+    y = np.where(np.arange(600) % 3 == 2, 5.0, np.arange(600) % 3) + 0.01 * rng.normal(size=600)
+    column = RawColumn("w", TEXT, levels)
+    encoder, x = fit_target_encoding(column, y, 0, None, 0)
+    found = encoder.transform(column)[:, 0]
+    order = [found[np.arange(600) % 3 == k].mean() for k in range(3)]
+    expected = (np.array([0.0, 1.0, 5.0]) - 2) / np.std([0.0, 1.0, 5.0])
+    np.testing.assert_allclose(order, expected, atol=0.05)
+    np.testing.assert_allclose(x[:, 0], expected[np.arange(600) % 3], atol=0.05)

@@ -9,8 +9,9 @@ from raw_tables import panel
 
 import joker
 from joker.tables import search as module
+from joker.tables.encoding import Encoding
 from joker.tables.plan import TableProblem
-from joker.tables.search import MAX_FOLD_ROWS, MAX_LAPLACIAN_INPUTS, encoding_candidates
+from joker.tables.search import MAX_FOLD_ROWS, MAX_LAPLACIAN_INPUTS, EncodingCandidate, encoding_candidates
 from joker.tables.table import read_table
 from joker.tuning.ard import GAUSSIAN, MATERN12
 from joker.tuning.halving import TimeBudget
@@ -20,6 +21,19 @@ LONG = 1e6  # seconds
 
 def problem(x: Any, y: Any) -> TableProblem:
     return TableProblem(read_table(x), y, 0, joker.KernelRidge(standardize=False), TimeBudget(LONG), 0)
+
+
+def test_the_inputs_of_a_fold_have_its_weights_alone(rng: np.random.Generator) -> None:
+    plain = rng.normal(size=(20, 3)).astype(np.float32)
+    weights, of_fold = np.array([1.0, 0.5, 0.1]), np.array([0.2, 1.0, 3.0])
+    candidate = EncodingCandidate(
+        Encoding((), (), True, weights), plain * weights.astype(np.float32), "robust", "for matern12", 1.0, {},
+        lambda train: Encoding((), (), True, of_fold),
+    )  # fmt: skip
+    encoding, x = candidate.of_fold(np.arange(10))
+    assert encoding is not None
+    assert encoding.weights is of_fold
+    np.testing.assert_allclose(x, plain * of_fold, rtol=1e-5)
 
 
 def test_weights_come_first_where_few_columns_matter(rng: np.random.Generator) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import joker
-from joker.estimators import resolve
+from joker.estimators.precision import smallest_penalty
 from joker.tables import refit
 from joker.tables.ensemble import EnsembleMember
 from joker.tables.plan import SearchPlan, TableProblem
@@ -145,7 +145,7 @@ def test_the_fit_on_more_rows_needs_no_float64(x: Any) -> None:
     _, candidate = searched(x[:, 0].astype(np.float64), x, lam=1e-6)
     lam = penalty(candidate, 50_000)
     assert lam == pytest.approx(50_000 * np.finfo(np.float32).eps)
-    assert lam >= resolve.smallest_penalty(50_000)  # a smaller λ of a linear system is solved in float64
+    assert lam >= smallest_penalty(50_000)  # a smaller λ of a linear system is solved in float64
 
 
 def many_rows(n: int, n_features: Any = "auto", gpu: Any = None) -> tuple[TableProblem, SearchPlan]:
@@ -221,3 +221,39 @@ def test_the_fit_on_a_gpu_has_all_rows_and_many_features(x: Any, monkeypatch: py
     model = on_more_rows(replace(problem, gpu="cpu"), worse, layout(), 60.0).member.model
     assert (model.device, model.n_features, model.momentum, model.coef_.shape) == ("cpu", 300, True, (300,))
     assert np.mean((model.predict(x[SEARCHED:]) * y.std() - y[SEARCHED:]) ** 2) < 0.05 * y.var()
+
+
+def classes_of(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Codes, whole weights and decision values of rows of three classes."""
+    y, w = np.arange(90) % 3, rng.integers(1, 5, 90)
+    return y, w, np.eye(3)[y] + rng.normal(size=(90, 3))
+
+
+def problem_of(y: Any, w: Any = None) -> TableProblem:
+    return TableProblem(None, y, 3, joker.KernelClassifier(), TimeBudget(1e6), 0, class_weights=w)
+
+
+def test_a_row_of_weight_two_has_the_loss_of_two_rows(rng: np.random.Generator) -> None:
+    y, w, f = classes_of(rng)
+    twice = np.repeat(np.arange(90), w)
+    weighted = problem_of(y, w.astype(float)).loss(np.arange(90))(f)
+    repeated = problem_of(y[twice]).loss(np.arange(len(twice)))(f[twice])
+    assert weighted == pytest.approx(repeated, rel=1e-3)
+    assert weighted != pytest.approx(problem_of(y).loss(np.arange(90))(f), rel=1e-2)
+
+
+def test_a_row_of_weight_two_counts_twice_in_the_calibration(rng: np.random.Generator) -> None:
+    y, _, f = classes_of(rng)
+    w = np.where(y == 0, 6, 1)
+    twice = np.repeat(np.arange(90), w)
+
+    def probabilities(problem: TableProblem, held: Any) -> Any:
+        candidate = EnsembleCandidate(EnsembleMember(0, None), held, None, None)
+        rows = np.arange(len(held))
+        fitted = fit_ensemble(problem, [None], [candidate], [Split(rows, rows)], [])
+        assert fitted.calibration is not None
+        return fitted.calibration.probabilities(f)
+
+    weighted, repeated = probabilities(problem_of(y, w.astype(float)), f), probabilities(problem_of(y[twice]), f[twice])
+    np.testing.assert_allclose(weighted, repeated, atol=1e-3)
+    assert weighted[:, 0].mean() > probabilities(problem_of(y), f)[:, 0].mean() + 0.1

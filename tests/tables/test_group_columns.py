@@ -133,3 +133,10 @@ def test_codes_with_a_weak_effect_are_categories(rng: np.random.Generator) -> No
     assert promising_groups(table, kinds, (), y, 0, 0) == [0]
     found = useful_categories(table, kinds, [0, 2], x, y, 0, 0, never)
     assert {j: kind.kind for j, kind in found.items()} == {0: "category"}
+
+
+def test_groups_of_noise_predict_nothing(rng: np.random.Generator) -> None:
+    """The mean of a group without the row itself; with it, the target of the row would predict itself."""
+    column = RawColumn("g", NUMBER, rng.permutation(np.repeat(np.arange(200.0), 4)))
+    gains = gains_of_groups(column, rng.normal(size=800), 0, 0)
+    assert abs(gains.group) < 0.05

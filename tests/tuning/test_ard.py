@@ -110,3 +110,15 @@ def test_adam_takes_the_steps_of_torch() -> None:
         reference.step()
         reference.zero_grad()
         assert torch.allclose(own, other, rtol=1e-12)
+
+
+def test_rows_of_nearly_no_weight_do_not_choose_feature_weights(rng: np.random.Generator) -> None:
+    """The target of half of the rows follows the second input and is huge; their weight is a millionth."""
+    x = rng.normal(size=(160, 2)).astype(np.float32)
+    y, w = np.where(np.arange(160) < 80, np.sin(2 * x[:, 0]), 200 * np.sin(2 * x[:, 1])), np.ones(160)
+    w[80:] = 1e-6
+    samples = [ArdSample(np.arange(160), torch.from_numpy(y)[:, None].double(), w=w)] * 10
+    found = fit_ard(x, np.arange(2), samples, "matern12", lambda: False)
+    assert found is not None
+    assert found[0] == 1
+    assert found[1] < 0.5

@@ -237,3 +237,13 @@ def test_stages_grow_steadily_to_a_quarter_and_then_half_of_the_rows(pool: int) 
     assert rows[-1] == min(pool, max(4096, pool // 2))
     assert min(pool, max(2048, pool // 4)) in rows[-2:]
     assert all(a <= b <= 8 * a for a, b in pairwise(rows))
+
+
+def test_given_penalties_are_tried_with_both_neighbours() -> None:
+    family = Family("a", (1.0,), lam=(10.0, 0.1, 1.0, 100.0))
+    assert [family.around(lam, ()) for lam in (0.1, 1.0, 10.0, 100.0)] == [
+        (0.1, 1.0),
+        (0.1, 1.0, 10.0),
+        (1.0, 10.0, 100.0),
+        (10.0, 100.0),
+    ]

@@ -105,3 +105,31 @@ def test_the_table_has_the_default() -> None:
     assert tuned.best["loss"] <= default["loss"]
     given = joker.tune(X, y, estimator=estimator, bandwidths=[1.0], random_state=0)  # the user restricts the search
     assert {entry["bandwidth"] for entry in given.table} == {1.0}
+
+
+class Ranked:
+    """A fitted classifier with given decision values."""
+
+    def __init__(self, f: Array, classes: list[int]) -> None:
+        self.f, self.classes_ = f, np.array(classes)
+
+    def decision_function(self, X: Any) -> Array:
+        return self.f
+
+
+def area(positive: Array, f: Array, w: Array) -> float:
+    """The weighted share of pairs in which the row of the class has the larger value, by its definition."""
+    pairs = [(w[i] * w[j], f[i] > f[j]) for i in np.flatnonzero(positive) for j in np.flatnonzero(~positive)]
+    return sum(weight for weight, right in pairs if right) / sum(weight for weight, _ in pairs)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_ranking_of_a_rare_class_counts_pairs_by_their_weight(classes: int, rng: np.random.Generator) -> None:
+    y, w = np.arange(40) % classes, rng.uniform(0.1, 5, 40)
+    f = rng.normal(size=40) if classes == 2 else rng.normal(size=(40, 3))
+    columns = [(1, f)] if classes == 2 else list(enumerate(f.T))
+    model = Ranked(f, list(range(classes)))
+    for weights in (w, np.ones(40)):
+        expected = np.mean([area(y == label, column, weights) for label, column in columns])
+        assert ranking_score(model, None, y, sample_weight=weights) == pytest.approx(expected)
+    assert ranking_score(model, None, y, sample_weight=w) != pytest.approx(ranking_score(model, None, y))

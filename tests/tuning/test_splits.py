@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from joker.tuning.splits import MAX_HELD_OUT, make_splits, strata, stratified_splits
+from joker.tuning.splits import MAX_HELD_OUT, make_splits, screening_rows, strata, stratified_splits
 
 
 @pytest.mark.parametrize(("n", "folds"), [(10, 5), (499, 5), (500, 3), (1999, 3), (2000, 1), (60_000, 1)])
@@ -60,3 +60,12 @@ def test_few_rows_of_a_rare_class(few: int) -> None:
     codes = np.append(np.zeros(400, np.intp), np.ones(few, np.intp))
     splits = make_splits(np.arange(len(codes)), codes, np.random.RandomState(0), rare=True)
     assert np.array_equal(np.sort(np.concatenate([split.held for split in splits])), np.arange(len(codes)))
+
+
+@pytest.mark.parametrize("count", [3, 10, 64, 100])
+def test_screening_rows_have_the_shares_of_the_classes(count: int) -> None:
+    """Held-out rows are sorted by class: the first ones would be of the first class only."""
+    codes = np.repeat([0, 1, 2], [50, 30, 20])
+    shown = screening_rows(np.arange(100), codes, count, rare=False)
+    assert len(set(shown)) == count
+    assert np.abs(np.bincount(codes[shown], minlength=3) - count * np.array([0.5, 0.3, 0.2])).max() <= 1

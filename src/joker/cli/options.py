@@ -216,7 +216,8 @@ class SolverOptions:
     tol: Annotated[float, solver_option(help="The relative duality gap at which to stop.")] = 1e-3
     max_time: Annotated[float, solver_option(metavar="SECONDS", help="The maximum time of the fit.")] = math.inf
     method: Annotated[
-        str, solver_option(metavar="NAME", help="auto, random_blocks, greedy_blocks or conjugate_gradients.")
+        str,
+        solver_option(metavar="NAME", help="auto, random_blocks, greedy_blocks, column_blocks or conjugate_gradients."),
     ] = parse.AUTO
     averaging: Annotated[bool, solver_option("--averaging/--no-averaging", help="Average the iterates.")] = True
     momentum: Annotated[bool, solver_option("--momentum/--no-momentum", help="Accelerate the steps.")] = False

@@ -94,6 +94,13 @@ def rows_of(
     return sparse_rows(starts, columns, values.to(dtype), x.shape[1])
 
 
+def wide_rows(x: Any, dtype: torch.dtype, device: torch.device, scaling: Scaling | None) -> Rows | None:
+    """Return the rows in float64 where rows that are read in ``dtype`` lose digits; None where they lose none."""
+    if dtype == torch.float64 or (scaling is None and stored_type(x).itemsize <= dtype.itemsize):
+        return None
+    return rows_of(x, torch.float64, device, copy=False, scaling=scaling, host=True)
+
+
 def row_bytes_of(
     x: Any, dtype: torch.dtype, device: torch.device, *, copy: bool, scaling: Scaling | None = None, host: bool = False
 ) -> int:
@@ -123,6 +130,12 @@ def row_bytes_of(
 def whole_of(x: Any) -> Any:
     """Return the data that a subset is of, or the data itself."""
     return x.whole if isinstance(x, RowSubset) else x
+
+
+def numbered_rows(x: Any) -> tuple[Tensor, NDArray[np.float64]]:  # (n, d), (k, 1)
+    """Return the array that checked rows are of, as a tensor without a copy, and the number of each row in it."""
+    numbers = x.rows if isinstance(x, RowSubset) else np.arange(x.shape[0])
+    return _tensor(whole_of(x)), numbers[:, None].astype(np.float64)
 
 
 def _is_csr(x: Any) -> bool:

@@ -296,6 +296,28 @@ class PartOfRows(RowsOfOthers):
         return self.whole.tile(slice(self.rows.start + start, self.rows.start + stop))
 
 
+class WideRows(RowsOfOthers):
+    """Rows of others in float64: the same numbers, so that what is computed from them rounds less."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.whole.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float64
+
+    @property
+    def row_bytes(self) -> int:
+        return self.whole.row_bytes + torch.float64.itemsize * self.whole.shape[1]
+
+    def take(self, rows: Tensor) -> Tensor:  # (b,) -> (b, d)
+        return self.whole.take(rows).double()
+
+    def tile(self, rows: slice) -> Tensor:  # (k, d)
+        return self.whole.tile(rows).double()
+
+
 class UploadedRows(Rows):
     """Rows in host memory or on disk, which are copied to a device in their stored type and converted there."""
 

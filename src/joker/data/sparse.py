@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,6 +77,16 @@ class SparseRows(Rows):
 
     def check(self, what: str) -> None:
         """Do nothing: :func:`sparse_rows` has checked the values."""
+
+    def matrix(self, rows: slice = slice(None)) -> Any:
+        """Return some rows, or all of them, as a CSR matrix of SciPy; rows on a CPU are not copied."""
+        from scipy.sparse import csr_matrix
+
+        start, stop, _ = rows.indices(len(self))
+        starts = self.starts[start : max(start, stop) + 1]
+        entries = slice(int(starts[0]), int(starts[-1]))
+        parts = (self.values[entries], self.columns[entries], starts - starts[0])
+        return csr_matrix(tuple(part.cpu().numpy() for part in parts), shape=(len(starts) - 1, self.inputs))
 
     def _dense(self, counts: Tensor, columns: Tensor, values: Tensor) -> Tensor:  # (b,), (e,), (e,) -> (b, d)
         """Return dense rows with ``counts`` of the e entries each, in these columns and with these values."""

@@ -167,7 +167,7 @@ def _facts(model: Any) -> dict[str, str]:
     chosen = f" (best of {len(model.path_.lam)})" if hasattr(model, "path_") else ""
     return {
         "loss": _describe(model._loss()),
-        "kernel": _describe(kernel, omit="bandwidth"),
+        "kernel": repr(kernel) if kernel.external else _describe(kernel, omit="bandwidth"),
         **({"bandwidth σ": _bandwidth(model.bandwidth_)} if kernel.has_bandwidth else {}),
         "λ": f"{model.lam_:.4g}{chosen}",
         **_size(model),
@@ -209,8 +209,9 @@ def listed(names: Sequence[Any]) -> str:
 
 def training_rows(*models: Any) -> str:
     """Return the number of training rows in kernel estimators, which readers may have to keep confidential."""
-    exact = (model._machine for model in models if isinstance(model._machine, ExactMachine))
-    rows = max((len(machine.x) for machine in exact), default=0)
+    machines = (model._machine for model in models)
+    with_rows = (one for one in machines if isinstance(one, ExactMachine) and not one.precomputed)
+    rows = max((len(machine.x) for machine in with_rows), default=0)
     return f"{rows:,}, which the model contains" if rows else "the model contains none"
 
 

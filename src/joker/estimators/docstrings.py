@@ -12,9 +12,13 @@ SHARED_DOCSTRING = """
 lam : float or sequence of float
     The penalty λ; a smaller one fits the training rows more closely. A sequence fits all values in one pass, as
     columns, and keeps the one with the smallest mean loss on held-out rows. All models are in ``path_``.
-kernel : str or Kernel
+kernel : str, Kernel or callable
     ``"gaussian"``, ``"laplacian"``, ``"matern12"``, ``"matern32"``, ``"matern52"``, ``"cauchy"``,
-    ``"linear"``, ``"polynomial"``, or a kernel of :mod:`joker.kernels` or of your own.
+    ``"linear"``, ``"polynomial"``, or a kernel of :mod:`joker.kernels` or of your own. With ``"precomputed"`` X is the
+    kernel matrix: (n, n) in ``fit``, and in ``predict`` a row for each new row with a column for each training row. A
+    function of two arrays of rows, ``f(A, B)``, returns their kernel matrix ``(len(A), len(B))``; it is called for
+    parts of the rows, by several threads. Both must be symmetric and positive semidefinite, which is checked on a
+    sample, and have no bandwidth, random features or GPU.
 bandwidth : {"auto", "median", "paper"}, float or array of shape (d,)
     The length scale σ of the kernel, or a rule that computes it from the distinct rows of positive weight; it is 1 if
     there is only one such row. ``"median"`` is the median distance between two rows. ``"auto"`` keeps the bandwidth of
@@ -40,9 +44,12 @@ tol : float
     The relative duality gap at which to stop.
 max_time : float
     The time in seconds after which no further block is begun.
-method : {"auto", "random_blocks", "greedy_blocks", "conjugate_gradients"}
+method : {"auto", "random_blocks", "greedy_blocks", "column_blocks", "conjugate_gradients", "newton"}
     How the problem is solved. With the exact kernel ``"auto"`` uses conjugate gradients for the squared loss, and
-    greedy blocks for every other loss. With features it uses conjugate gradients for the squared loss and one λ, if the
+    greedy blocks for every other loss, or column blocks for many columns on a CPU, if the loss has a quadratic dual and
+    the kernel matrix fits the memory. It uses Newton's method where the whole solution is asked for and features are
+    few, inputs of the linear kernel are sparse, or the kernel matrix has a low rank and λ is small. With features it
+    uses conjugate gradients for the squared loss and one λ, if the
     Gram matrix of the features fits the memory and n m² is at most 2e12 (1e15 on a GPU). Otherwise, in one block, and
     with ``momentum``, it uses random blocks.
 averaging : bool
@@ -57,8 +64,9 @@ standardize : bool or "auto"
     Whether to replace each input by its z-score, with the weighted mean and deviation of the training rows. Rows are
     scaled when they are read, without a second copy, and ``predict`` takes unscaled rows. A constant input has no
     effect. ``bandwidth`` is then in units of the deviation. ``"auto"`` does so unless X is sparse, ``bandwidth`` is an
-    array, or the inputs are on one scale: the largest deviation is at most three times the smallest, or nine inputs in
-    ten have a range of at least half the largest one. Then ``mean_`` does not exist.
+    array, ``kernel`` is a matrix or a function, or the inputs are on one scale: the largest deviation is at most three
+    times the smallest, or nine inputs in ten have a range of at least half the largest one. Then ``mean_`` does not
+    exist.
 early_stopping : bool, str or callable
     Whether to stop when a score on held-out rows has not risen for three epochs, and to return the model of the best
     epoch (and of the best λ of a path). With True the score is minus the mean loss. It can also be the name of a
@@ -75,12 +83,13 @@ warm_start : bool
 device : str, torch.device or None
     Where to compute. None is the device of X if X is a tensor, else the CPU.
 dtype : {"auto", "float32", "float64"}
-    The type to compute in. ``"auto"`` is float64 if the problem fits one block, else float32.
+    The type to compute in. ``"auto"`` is that of ``precision``.
 precision : {"auto", "mixed", "float32", "float64"}
     ``"mixed"`` is float32, with the kernel among the rows of a block computed on the tensor cores of a CUDA GPU. This
-    changes the steps and not the solution. ``"auto"`` is float64 if the problem fits one block, or for a squared loss
-    with the exact kernel whose λ is below the rounding errors of float32; else mixed. On the CPU, mixed is the same as
-    float32.
+    changes the steps and not the solution. ``"auto"`` is float64 if the problem fits one block, if ``kernel`` is a
+    matrix or a function, for Newton's method, and with the exact kernel where rounding errors of float32, measured on
+    some rows, are too large for λ, the weights and ``tol``; else mixed. ``plan_.why_dtype`` has the reason. On the CPU,
+    mixed is the same as float32.
 memory : int, str or "auto"
     The maximum memory of ``fit`` and ``predict``, such as ``"500MB"``: the growth of the process on the CPU, the
     allocated memory on a GPU. With less memory, blocks, chunks of the features and tiles are smaller; ``plan`` shows

@@ -18,16 +18,27 @@ from numpy.typing import NDArray
 from joker import errors
 from joker.callbacks import Callback, Result, Run, descend
 from joker.data import Scaling, Store, make_targets
-from joker.data.arrays import copied_bytes, device_of, input_statistics, materialised, rows_of
+from joker.data.arrays import (
+    copied_bytes,
+    device_of,
+    input_statistics,
+    materialised,
+    numbered_rows,
+    pick,
+    rows_of,
+    wide_rows,
+)
 from joker.errors import InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.card import NotebookView, model_card
 from joker.estimators.foreign_names import check_parameters
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_pair
 from joker.estimators.model import FittedModel, Path, ProblemHashes, WarmStart, seed_of
+from joker.estimators.precision import sampled
 from joker.estimators.resolve import Request, Scorer, check_inputs, scaling_by
 from joker.estimators.scoring import HeldOutScorer
 from joker.kernels import Kernel
+from joker.kernels.precomputed import KernelOfArrays
 from joker.models.files import save
 from joker.planning import FitSpec, Plan
 from joker.planning.fit import plan_estimator_fit
@@ -62,7 +73,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
     """The parameters and the fit that regressors and classifiers share."""
 
     lam: float | Sequence[float] = 1.0
-    kernel: str | Kernel = "gaussian"
+    kernel: str | Kernel | KernelOfArrays = "gaussian"
     bandwidth: str | float | Sequence[float] | NDArray[Any] = "auto"
     n_features: int | str | None = "auto"
     features: str = "auto"
@@ -196,7 +207,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not self._precomputed
+        tags.input_tags.pairwise = self._precomputed
         return tags
 
     def _fit(self, request: Request, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
@@ -227,14 +239,16 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
         seed = seed_of(self.random_state, before)
         if hold_out and held is None and self._holds_out(request):
             self._check_held_out(sample, strata, request.validation_fraction)
-            sample, held = sample.hold_out(request.validation_fraction, strata, seed)
+            copy_rows = not request.kernel.precomputed  # else a part of the kernel matrix would be copied
+            sample, held = sample.hold_out(request.validation_fraction, strata, seed, copy=copy_rows)
         with enough_memory(place):
             self._constant = bool(self.fit_intercept)
             self._offset, self._target_scale = self._target_scaling(sample)
             self._scale_inputs(request, sample)
             keeps_path = held is not None or np.ndim(self.lam) > 0
-            spec, self.plan_ = self._specify(request, sample, place, seed, self._scaling, keeps_path)
-            training = self._training(request, spec, sample)
+            request, rows = self._bound(request, sample)
+            spec, self.plan_ = self._specify(request, rows, place, seed, self._scaling, keeps_path)
+            training = self._training(request, spec, rows)
             if not hasattr(self, "bandwidth_"):
                 self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
             hashes = ProblemHashes.of(sample, lams, self._target_scale, training) if self.warm_start else None
@@ -284,6 +298,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
     def _set_best(self, result: Result, lams: list[float], t: int) -> Self:
         """Set the attributes of the best λ; store the model of every λ where there are scores or several λ."""
         self.stop_reason_ = result.reason
+        result = replace(result, machine=result.machine.reading(None))  # a fitted machine keeps no kernel matrix
         if not result.record.scores and not np.ndim(self.lam):
             return self._set_results(result, lams, 0, t)
         models = tuple(copy.copy(self)._set_results(result, lams, i, t) for i in range(len(lams)))
@@ -291,6 +306,17 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
         self._set_results(result, lams, path.best, t)
         self.path_ = path
         return self
+
+    def _bound(self, request: Request, sample: TrainingSet) -> tuple[Request, TrainingSet]:
+        """Return the kernel and the rows that are read: of a precomputed kernel, its matrix and the row numbers."""
+        if not request.kernel.precomputed:
+            return request, sample
+        matrix, numbers = numbered_rows(sample.x)
+        copied = sample.copied
+        if request.scorer is not None:  # it is given the held-out rows in an array of their own
+            copied += sample.held_out * matrix.shape[1] * matrix.element_size()
+        kernel = request.kernel.reading(matrix, symmetric=True)
+        return replace(request, kernel=kernel), replace(sample, x=numbers, copied=copied)
 
     def _specify(
         self,
@@ -302,7 +328,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
         scored: bool,
     ) -> tuple[FitSpec, Plan]:
         """Return the decisions of a fit within ``memory``, and the plan of what it holds."""
-        specs = request.specs(sample.x, sample.y.shape[1], device, seed, scaling, scored)
+        specs = request.specs(sample, device, seed, scaling, scored)
         limits = request.budget, resolve.memory(self.memory, device), resolve.kernel_room(device)
         return plan_estimator_fit(specs, sample, *limits)
 
@@ -316,14 +342,15 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
         y = self._columns(sample.y, spec.n_lams, x)
         targets = make_targets(y, np.repeat(request.lams, spec.targets).tolist(), w, x.dtype)
         problem = Problem(self._loss_of_columns(spec.loss, spec.n_lams, spec.device), targets)
-        return build(replace(spec, kernel=kernel.with_bandwidth(sigma)), x, problem, self.plan_)
+        wide = wide_rows(sample.x, spec.dtype, spec.device, spec.scaling)
+        return build(replace(spec, kernel=kernel.with_bandwidth(sigma)), x, problem, self.plan_, wide)
 
     def _scale_inputs(self, request: Request, sample: TrainingSet) -> None:
         """Store what inputs are shifted and divided by: their mean and deviation, and the bandwidth of each input."""
         bandwidths = request.bandwidths(sample.x.shape[1])
         if bandwidths is not None:
             self.bandwidth_ = bandwidths
-        if resolve.standardizes(self.standardize, self.bandwidth, sample.x, sample.w):
+        if resolve.standardizes(self.standardize, request.kernel, self.bandwidth, sample.x, sample.w):
             statistics = input_statistics(sample.x, sample.w)
             self.mean_, self.scale_ = statistics.mean.numpy(), statistics.deviation.numpy()
 
@@ -358,9 +385,14 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
         targets, label_bytes = self._blank_targets(X.y if y is None and isinstance(X, Store) else y, device)
         sample = TrainingSet.blank(x, targets, share, copied_bytes(X, x), label_bytes)
         bandwidths = request.bandwidths(x.shape[1])
-        ones = np.ones(x.shape[1]) if resolve.standardizes(self.standardize, self.bandwidth, x, None) else None
-        scaling = scaling_by(ones, ones, bandwidths)
-        return self._specify(request, sample, device, 0, scaling, scored)[1]
+        mean = deviation = None
+        if resolve.standardizes(
+            self.standardize, request.kernel, self.bandwidth, x, None
+        ):  # some rows are enough for a plan
+            some = input_statistics(pick(x, sampled(x.shape[0], 0)), None)
+            mean, deviation = some.mean.numpy(), some.deviation.numpy()
+        scaling = scaling_by(mean, deviation, bandwidths)
+        return self._specify(*self._bound(request, sample), device, 0, scaling, scored)[1]
 
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:  # (1, t)
         """Return a row of targets as y would be encoded, or one column, and the bytes of a class label."""

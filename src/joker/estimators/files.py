@@ -79,6 +79,11 @@ def _version(estimator: Any) -> int:
 def _check_kernel(estimator: Any) -> None:
     """Refuse a kernel of the user's own that was replaced after the fit: load would be given the wrong one."""
     kernel, given = packing.kernel_of(estimator._machine), estimator.kernel
+    if callable(given) and not isinstance(given, Kernel):
+        raise InvalidParameter(
+            f"a model whose kernel is a function cannot be saved, as a file holds no code; got kernel={given!r}. Use "
+            "pickle, or write the kernel as a class derived from joker.kernels.Kernel, which joker.load is given again."
+        )
     if not is_custom(kernel):
         return
     if not isinstance(given, Kernel) or stable_repr(given.with_bandwidth(kernel.bandwidth)) != stable_repr(kernel):
@@ -128,7 +133,9 @@ def _check(model: Any, machine: Machine) -> None:
         raise InvalidFile(f"the columns of the table must be the {inputs} inputs of the model; they are {schema.width}")
     names = getattr(model, "feature_names_in_", None)
     classes = getattr(model, "classes_", ())
-    if machine.n_inputs != inputs or (names is not None and len(names) != inputs):
+    if machine.precomputed:
+        _check_row_numbers(machine, inputs)
+    if (not machine.precomputed and machine.n_inputs != inputs) or (names is not None and len(names) != inputs):
         raise InvalidFile(f"the model must have the {inputs} inputs it was fitted on; it has {machine.n_inputs}")
     _check_numbers("bandwidth", model.bandwidth_, (inputs,) if np.ndim(model.bandwidth_) else (), positive=True)
     _check_numbers("lam", model.lam_, (), positive=True)
@@ -165,6 +172,14 @@ def _check(model: Any, machine: Machine) -> None:
         raise InvalidFile(f"the levels of quantiles must be between 0 and 1; got {levels}")
     if len(set(np.asarray(classes).tolist())) != len(classes):
         raise InvalidFile(f"classes must be different; got {classes}")
+
+
+def _check_row_numbers(machine: Any, columns: int) -> None:
+    """Refuse training rows that are not numbers of columns of the kernel matrix."""
+    numbers = machine.x[0 : len(machine.x)]
+    whole = bool(((numbers >= 0) & (numbers < columns) & (numbers == numbers.round())).all())
+    if machine.n_inputs != 1 or not whole:
+        raise InvalidFile(f"the rows of a precomputed kernel must be numbers of its {columns} columns; they are not")
 
 
 def _check_numbers(name: str, values: Any, shape: tuple[int, ...], *, positive: bool = False) -> None:

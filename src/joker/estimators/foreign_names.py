@@ -20,7 +20,6 @@ KERNELS = {
     "laplace": "Use kernel='laplacian'.",
     "l1": "Use kernel='laplacian'.",
     "sigmoid": "It is not positive definite. Use kernel='gaussian'.",
-    "precomputed": "Give the rows themselves: the kernel matrix is computed in parts.",
 }
 LOSSES = {
     "mse": "squared",
@@ -96,7 +95,8 @@ def refuse_foreign_kernel(kernel: Any) -> None:
     """Raise an error for a kernel that has another name here."""
     if isinstance(kernel, str) and kernel.lower() in KERNELS:
         raise UnknownName(
-            f"kernel must be one of {', '.join(sorted(kernels.KERNELS))}, or a Kernel; got {kernel!r}. "
+            f"kernel must be one of {', '.join(sorted(kernels.KERNELS))}, 'precomputed', a Kernel or a function; "
+            f"got {kernel!r}. "
             f"{KERNELS[kernel.lower()]}"
         )
 

@@ -16,8 +16,9 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, validate_data
 
 from joker.data import Labels, Rows, Schema, Store, StoreRows, as_source
-from joker.data.arrays import RowSubset, as_array, pick
+from joker.data.arrays import INPUT_DTYPES, RowSubset, as_array, pick
 from joker.errors import InvalidData, InvalidParameter, JokerError
+from joker.kernels.precomputed import check_matrix
 from joker.runtime import chunks
 
 LabelledRows = tuple[Any, Any, Any]  # X, y and sample_weight as a user gives them; the weights may be None
@@ -51,8 +52,10 @@ class TrainingSet:
     def _part(self, x: Any, rows: NDArray[np.intp] | slice) -> TrainingSet:
         return TrainingSet(x, self.y[rows], None if self.w is None else self.w[rows])
 
-    def hold_out(self, share: float, strata: NDArray[Any] | None, seed: int) -> tuple[TrainingSet, TrainingSet]:
-        """Return the training rows, which are not copied, and a share of the rows to score on.
+    def hold_out(
+        self, share: float, strata: NDArray[Any] | None, seed: int, *, copy: bool = True
+    ) -> tuple[TrainingSet, TrainingSet]:
+        """Return the training rows, which are not copied, and a share of the rows to score on, with ``copy`` a copy.
 
         The share is the same in every stratum. A store holds out its last rows, which are in random order.
         """
@@ -62,9 +65,9 @@ class TrainingSet:
             train, scored = (self._part(self.x.run(part.start, part.stop), part) for part in parts)
         else:
             kept, held = _split(len(self.y), share, strata, seed)
-            kept = np.sort(kept)
+            kept, held = np.sort(kept), np.sort(held)
             train = self._part(RowSubset(self.x, kept), kept)
-            scored = self.take(np.sort(held))
+            scored = self.take(held) if copy else self._part(RowSubset(self.x, held), held)
         train = replace(train, copied=self.copied, held_out=len(scored.y), label_bytes=self.label_bytes)
         if any(part.w is not None and not part.w.any() for part in (train, scored)):
             raise InvalidData(
@@ -234,6 +237,28 @@ def check_stored(model: BaseEstimator, X: Store | StoreRows, y: Any, reset: bool
         y = check_array(y, ensure_2d=False, dtype="numeric" if checks else None, input_name="y")
     check_consistent_length(X, y)
     return X, y
+
+
+def check_kernel_matrix(model: BaseEstimator, X: Any, y: Any, reset: bool = True, **checks: Any) -> Any:
+    """Check a kernel matrix and targets: with ``reset`` of the training rows, else of other rows with them."""
+    if is_stored(X):
+        raise InvalidData(
+            "X must be a matrix in memory with kernel='precomputed'; got a row store. Use np.asarray of the matrix, or "
+            "a kernel of joker.kernels, which reads rows of a store."
+        )
+    try:
+        with naming_columns(X):
+            checked = validate_data(model, as_array(X), as_array(y), dtype=INPUT_DTYPES, reset=reset, **checks)
+    except ValueError as error:
+        if reset or "features as input" not in str(error):
+            raise
+        raise InvalidData(
+            f"{str(error).rstrip('.')}: with kernel='precomputed' X must have a column for each training row. Give the "
+            "kernel matrix of the rows to predict with all training rows, in the order of fit."
+        ) from error
+    if reset:
+        check_matrix(checked[0] if isinstance(checked, tuple) else checked)
+    return checked
 
 
 def check_columns(model: BaseEstimator, schema: Schema) -> None:

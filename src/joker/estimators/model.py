@@ -18,13 +18,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from joker.data import Rows, Scaling
-from joker.data.arrays import INPUT_DTYPES, arrays_of, as_array, copied_bytes, rows_of
+from joker.data.arrays import INPUT_DTYPES, arrays_of, as_array, copied_bytes, numbered_rows, rows_of
 from joker.distributed import current
 from joker.errors import EdgeOfPath
 from joker.estimators import resolve
-from joker.estimators.inputs import TrainingSet, check_stored, columns_by_name, is_stored, naming_columns
+from joker.estimators.inputs import (
+    TrainingSet,
+    check_kernel_matrix,
+    check_stored,
+    columns_by_name,
+    is_stored,
+    naming_columns,
+)
 from joker.estimators.resolve import scaling_by
 from joker.kernels import Kernel
+from joker.kernels.precomputed import PRECOMPUTED, KernelOfArrays
 from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import Plan
@@ -39,6 +47,7 @@ UNIT_MARGIN = 1e6  # predictions that are so many deviations away from the mean 
 class FittedModel(BaseEstimator):
     """The part of an estimator that predicts; `KernelEstimator` adds the parameters and the fit."""
 
+    kernel: str | Kernel | KernelOfArrays
     memory: int | str
     tol: float
     history_: list[dict[str, Any]]
@@ -83,8 +92,15 @@ class FittedModel(BaseEstimator):
         before, after = (entry["primal"] for entry in self.history_[-2:])
         return (before - after) / before if before > 0 else None
 
+    @property
+    def _precomputed(self) -> bool:
+        """Whether X is a kernel matrix."""
+        return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
+
     def _check_rows(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         """Check arrays, sparse matrices, frames, tensors or rows of stores as scikit-learn does."""
+        if self._precomputed:
+            return check_kernel_matrix(self, X, y, **checks)
         if is_stored(X):
             return check_stored(self, X, y, **checks)
         if not checks.get("reset", True):
@@ -160,6 +176,7 @@ class FittedModel(BaseEstimator):
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
     def _evaluate(self, machine: Machine, x: Any) -> Tensor:  # (n, t)
+        machine, x = bound(machine, x)
         return machine.predict(self._rows(x, machine), resolve.memory(self.memory, machine.constant.device))
 
     def _rows(self, x: Any, machine: Machine, host: bool = False) -> Rows:
@@ -176,11 +193,12 @@ class FittedModel(BaseEstimator):
         if self._predicted is not None and self._predicted[0] is X:
             return decode(self._predicted[1].copy())
         x = self._check_rows(X, reset=False)
-        machine = self._machine
+        copied = copied_bytes(X, x)
+        machine, x = bound(self._machine, x)
         one = decode(np.zeros((1, len(machine.constant)), dtype=self._result_dtype))
         budget, scratch = resolve.budget(self.memory), resolve.memory(self.memory, machine.constant.device)
         plan = plan_estimator_predict(
-            machine, x, one, copied=copied_bytes(X, x), scaling=self._scaling, budget=budget, scratch=scratch
+            machine, x, one, copied=copied, scaling=self._scaling, budget=budget, scratch=scratch
         )
         result = np.empty((x.shape[0], *one.shape[1:]), dtype=one.dtype)
         with enough_memory(machine.constant.device):
@@ -190,6 +208,14 @@ class FittedModel(BaseEstimator):
                 f += self._offset
                 result[tile] = decode(f)
         return result
+
+
+def bound(machine: Machine, x: Any) -> tuple[Machine, Any]:
+    """Return a machine and the rows that it reads: of a precomputed kernel, the matrix x and its row numbers."""
+    if not machine.precomputed:
+        return machine, x
+    matrix, numbers = numbered_rows(x)
+    return machine.reading(matrix), numbers
 
 
 SIGMOID, SOFTMAX, NORMALISED_SIGMOIDS = "sigmoid", "softmax", "normalised sigmoids"
@@ -304,7 +330,7 @@ class ProblemHashes:
     ) -> ProblemHashes:
         """Return the hashes of a problem, whose targets are divided by ``target_scale``."""
         targets = joblib.hash((sample.y, sample.w, lams, target_scale))
-        return cls(joblib.hash(arrays_of(sample.x)), targets, training.kernel)
+        return cls(joblib.hash(arrays_of(sample.x)), targets, training.kernel.reading(None))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from joker import kernels
-from joker.data.arrays import pick, whole_of
+from joker.data.arrays import RowSubset, numbered_rows, pick, whole_of
 from joker.estimators.inputs import TrainingSet
+from joker.estimators.model import bound
 from joker.losses import Loss, RowLoss
 from joker.runtime import chunks
 
@@ -84,10 +85,14 @@ def _decisions(models: Sequence[Any], x: Any, rows: NDArray[np.intp]) -> tuple[A
     first = models[0]
     machine = first._machine.joined([model._machine for model in models[1:]])
     kernel = kernels.get(first.kernel, None if np.ndim(first.bandwidth_) else first.bandwidth_)
+    if machine.precomputed:
+        kernel = kernel.reading(numbered_rows(x)[0])
     parts, diagonals = [], []
     for few in chunks(len(rows), whole_of(x).shape[1]):
-        some = first._rows(pick(x, rows[few]), machine)
-        for tile, f in machine.stream(some, first.plan_.scratch):
+        part = RowSubset(x, rows[few]) if machine.precomputed else pick(x, rows[few])
+        reader, part = bound(machine, part)
+        some = first._rows(part, machine)
+        for tile, f in reader.stream(some, first.plan_.scratch):
             parts.append(f.double().cpu().numpy())
             diagonals.append(kernel.diag(some[tile].double()).cpu().numpy())
     return np.concatenate(parts), np.concatenate(diagonals)

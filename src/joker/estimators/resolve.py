@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from itertools import product
 from math import inf
 from numbers import Integral, Real
@@ -25,18 +26,22 @@ from torch import Tensor
 from joker import features, kernels, losses
 from joker.callbacks import Callback, EarlyStopping, Progress
 from joker.data import Blocks, Rows, Scaling, distinct
-from joker.data.arrays import as_array, cast_row_bytes, have_common_scale, is_sparse
+from joker.data.arrays import RowSubset, as_array, cast_row_bytes, have_common_scale, is_sparse, pick, rows_of
 from joker.errors import InvalidParameter, UnknownName
 from joker.estimators.foreign_names import refuse_foreign_kernel, refuse_loss
+from joker.estimators.precision import KernelFacts, dtype_for, kernel_at, sampled
 from joker.kernels import Kernel
 from joker.kernels.kernel import check_bandwidth_rule, choose_bandwidth, sample_rows
+from joker.kernels.precomputed import refuse_bandwidth
 from joker.losses import Loss
 from joker.planning import FitSpec
+from joker.planning.fit import TrainingData
 from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_device, parse_dtype, physical_bytes
 from joker.solvers import Method, ProblemSize, Settings
 from joker.solvers.methods.choice import choose, methods_named
 from joker.solvers.problem import AUTO
 
+LEAST_RANK_ROWS = 256  # rows: the rank of fewer is not computed
 LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
 EXACT_ROWS = 50_000  # rows: n_features="auto" uses the exact kernel for at most so many
 # A kernel that is no function of a matrix product costs time for each input: it is used exactly for at most so many
@@ -81,22 +86,24 @@ class Request:
         return bandwidths
 
     def specs(
-        self, x: Any, targets: int, device: torch.device, seed: int, scaling: Scaling | None, scored: bool
-    ) -> Iterator[FitSpec]:  # x: (n, d)
-        """Yield the specs that a fit to x may have, the best first: several where a memory budget may ask for less.
+        self, sample: TrainingData, device: torch.device, seed: int, scaling: Scaling | None, scored: bool
+    ) -> Iterator[FitSpec]:
+        """Yield the specs that a fit may have, the best first: several where a memory budget may ask for less.
 
         The other arguments are those of `FitSpec`. On a GPU rows stay in host memory before blocks become smaller.
         """
+        x, targets = sample.x, sample.y.shape[1]
+        facts = cache(lambda: self._facts(sample, scaling, seed))
         given, (n, d), limited = self.given, x.shape, self.budget is not None
         m = n_features(given.n_features, given.features, self.kernel, n, d)
         if m is not None or given.features != AUTO:
             features.check(self.kernel, given.features, d, m)
         movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
         hosts = (False, True) if movable else (False,)
-        for choices in self._choices(x, m, targets * len(self.lams), device):
+        for choices in self._choices(sample, m, device, facts, sparse_entries(x, self.kernel, m, scaling)):
             for host, (method, size) in product(hosts, choices):
                 block_size = method.block_rows(size)
-                dtype, mixed = self._precision(size, block_size, device)
+                dtype, mixed, why = self._precision(method, size, device, sample.w, facts)
                 epochs = method.max_epochs(size) if isinstance(given.max_epochs, str) else given.max_epochs
                 yield FitSpec(
                     rows=n,
@@ -108,6 +115,10 @@ class Request:
                     loss=self.loss,
                     method=method,
                     settings=self.settings.decided(block_size=block_size, max_epochs=epochs, seed=seed),
+                    why_dtype=why,
+                    rank=size.rank,
+                    scale=size.scale,
+                    entries=size.entries,
                     mixed=mixed,
                     n_features=m,
                     features=given.features,
@@ -122,15 +133,20 @@ class Request:
                 )
 
     def _choices(
-        self, x: Any, m: int | None, columns: int, device: torch.device
+        self,
+        sample: TrainingData,
+        m: int | None,
+        device: torch.device,
+        facts: Callable[[], KernelFacts],
+        entries: int | None,
     ) -> Iterator[list[tuple[type[Method], ProblemSize]]]:
         """Yield the methods for each possible block size, the best first: one size unless a budget may ask for less."""
-        given, limited = self.given, self.budget is not None
+        given, limited, x = self.given, self.budget is not None, sample.x
         row_bytes = 0 if limited else cast_row_bytes(x)  # a plan with a budget counts what rows take
         size = ProblemSize(
             loss=self.loss,
             rows=x.shape[0],
-            columns=columns,
+            columns=sample.y.shape[1] * len(self.lams),
             n_features=m,
             block_size=None if isinstance(given.block_size, str) else given.block_size,
             most_block_rows=block_room(memory(given.memory, device), row_bytes),
@@ -139,11 +155,16 @@ class Request:
             itemsize=(self.dtype or torch.float32).itemsize,
             on_gpu=device.type == "cuda",
             gram_room=inf if limited else gram_room(device),
+            to_the_end=self._to_the_end,
+            entries=entries,
+            kernel_in_memory=self.kernel.precomputed,
         )
-        method = choose(given.method, size)
-        yield self._with_less_memory(method, size)
+        size = self._with_rank(size, sample.w, facts)
+        choices = self._with_less_memory(choose(given.method, size), size)
+        yield choices
         if not limited or size.block_size is not None:
             return
+        method = choices[-1][0]  # that needs the least memory
         rows = method.block_rows(replace(size, rows=sys.maxsize))
         while rows >= LEAST_BLOCK:
             if rows < method.block_rows(size):
@@ -151,26 +172,69 @@ class Request:
                 yield self._with_less_memory(choose(given.method, fewer), fewer)
             rows //= 2
 
+    @property
+    def _to_the_end(self) -> bool:
+        """Whether only the solution counts, and no budget of memory, epochs or time may end the fit before."""
+        given = self.given
+        limited = self.budget is not None or self.settings.max_time < inf or not isinstance(given.max_epochs, str)
+        watched = given.early_stopping or given.warm_start or given.momentum or bool(given.callbacks)
+        return not (limited or watched) and isinstance(given.block_size, str)
+
+    def _with_rank(
+        self, size: ProblemSize, w: NDArray[np.float64] | None, facts: Callable[[], KernelFacts]
+    ) -> ProblemSize:
+        """Return the size with the rank of the kernel matrix, where a method asks for it."""
+        named = methods_named(self.given.method)
+        asked = len(named) == 1
+        if not (asked or size.to_the_end) or self.kernel.external or not size.exact or size.rows < LEAST_RANK_ROWS:
+            return size
+        found, penalty = facts(), self._penalty(w)
+        size = replace(size, scale=found.size / penalty)
+        if not any(method.needs_rank(size, asked) for method in named):
+            return size
+        return replace(size, rank=found.rank(penalty, self.settings.tol, size.rows))
+
     def _with_less_memory(self, method: type[Method], size: ProblemSize) -> list[tuple[type[Method], ProblemSize]]:
         """Return the method, and the one without a Gram matrix, for which a budget may have no room."""
         without = method if self.budget is None else choose(self.given.method, replace(size, gram_room=0))
         return [(method, size)] if without is method else [(method, size), (without, size)]
 
-    def _precision(self, size: ProblemSize, block_size: int, device: torch.device) -> tuple[torch.dtype, bool]:
-        """Return the floating-point type, and whether the kernel of a block may be less precise.
-
-        By default one block is float64, and so is a linear system with the kernel matrix whose λ is below the rounding
-        errors of its eigenvalues.
-        """
-        small = size.exact and size.linear and min(self.lams) < smallest_penalty(size.rows)
-        dtype = self.dtype or (torch.float64 if block_size >= size.rows or small else torch.float32)
+    def _precision(
+        self,
+        method: type[Method],
+        size: ProblemSize,
+        device: torch.device,
+        w: NDArray[np.float64] | None,
+        facts: Callable[[], KernelFacts],
+    ) -> tuple[torch.dtype, bool, str]:
+        """Return the floating-point type, whether the kernel of a block may be less precise, and the reason."""
         low = self.given.precision == "mixed" or (self.given.precision == AUTO and device.type == "cuda")
-        return dtype, low and dtype == torch.float32
+        if self.dtype is not None:
+            return self.dtype, low and self.dtype == torch.float32, "as asked"
+        whole = method.block_rows(size) >= size.rows or method.wide or self.kernel.external
+        dtype, why = dtype_for(size, whole, self.loss, self._penalty(w), self.settings.tol, facts)
+        return dtype, low and dtype == torch.float32, why
+
+    def _penalty(self, w: NDArray[np.float64] | None) -> float:
+        """Return the smallest λ / w of all rows."""
+        return min(self.lams) / (1.0 if w is None else float(w.max(initial=0.0)) or 1.0)
+
+    def _facts(self, sample: TrainingData, scaling: Scaling | None, seed: int) -> KernelFacts:
+        """Return what is measured of the kernel on some rows."""
+        x, given = sample.x, self.given
+        if isinstance(x, RowSubset) and not any(x.rows.strides):  # the rows of a plan, which are one row many times
+            x = x.whole
+        some = pick(x, sampled(x.shape[0], seed))
+        rows = rows_of(some, torch.float64, torch.device("cpu"), copy=False, scaling=scaling)
+        kernel = kernel_at(self.kernel, lambda: sigma(given.bandwidth, given.kernel, self.kernel, rows, None, seed))
+        return KernelFacts(kernel, rows[slice(len(rows))])
 
 
 def resolve(model: Any) -> Request:
     """Return what the parameters of an estimator mean; raise an error for one that cannot be used."""
     loss, lams, kernel = model._named_loss(), penalties(model.lam), get_kernel(model.kernel)
+    if kernel.external:
+        _check_external(kernel, model)
     if isinstance(model.bandwidth, str | Real) and model.bandwidth != AUTO:
         check_bandwidth_rule(model.bandwidth)
     _check_count("n_features", model.n_features, 1000)
@@ -206,6 +270,17 @@ def resolve(model: Any) -> Request:
         budget=budget(model.memory),
         given=model,
     )
+
+
+def _check_external(kernel: Kernel, model: Any) -> None:
+    """Refuse parameters that would change the values of a matrix, or of a function, that the user gives."""
+    if not isinstance(model.bandwidth, str) or model.bandwidth != AUTO:
+        refuse_bandwidth(kernel, model.bandwidth)
+    if kernel.precomputed and check_standardize(model.standardize) is True:
+        raise InvalidParameter(
+            "standardize must be 'auto' or False with kernel='precomputed', whose matrix is used as it is; got True. "
+            "Standardise the inputs from which you compute the matrix."
+        )
 
 
 def check_inputs(request: Request, d: int | None) -> None:
@@ -284,9 +359,10 @@ def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d
     return None if exact or not kernel.feature_kinds else FEATURES
 
 
-def smallest_penalty(n: int) -> float:
-    """Return the smallest λ of a linear system of n rows that float32 can resolve."""
-    return torch.finfo(torch.float32).eps * n
+def sparse_entries(x: Any, kernel: Kernel, m: int | None, scaling: Scaling | None) -> int | None:
+    """Return the stored entries of a sparse matrix whose inputs are its m features; None where they are not."""
+    stays = is_sparse(x) and not isinstance(x, RowSubset) and (scaling is None or not scaling.moves)
+    return int(x.nnz) if stays and m is not None and "identity" in kernel.feature_kinds else None
 
 
 def budget(given: int | str) -> int | None:
@@ -329,11 +405,17 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def standardizes(standardize: object, bandwidth: Any, x: Any, w: NDArray[np.float64] | None) -> bool:  # (n, d), (n,)
-    """Whether checked rows are z-scored; "auto" does so unless they are on one scale, or each has its own bandwidth."""
+def standardizes(
+    standardize: object, kernel: Kernel, bandwidth: Any, x: Any, w: NDArray[np.float64] | None
+) -> bool:  # (n, d), (n,)
+    """Whether checked rows are z-scored.
+
+    "auto" does so unless they are on one scale, each input has its own bandwidth, or the kernel is a matrix or a
+    function of the user's.
+    """
     if check_standardize(standardize) != AUTO:
         return bool(standardize)
-    return isinstance(bandwidth, str | Real) and not have_common_scale(x, w)
+    return not kernel.external and isinstance(bandwidth, str | Real) and not have_common_scale(x, w)
 
 
 def check_standardize(standardize: object) -> bool | str:
@@ -372,7 +454,7 @@ def callbacks(given: object, verbose: object, early_stopping: object) -> list[Ca
     return [*chosen, Progress()] if verbose else chosen
 
 
-def sigma(rule: Any, given: str | Kernel, kernel: Kernel, x: Rows, w: Tensor | None, seed: int) -> float:
+def sigma(rule: Any, given: object, kernel: Kernel, x: Rows, w: Tensor | None, seed: int) -> float:
     """Return the bandwidth that ``rule`` gives on the distinct rows of positive weight of x, (n, d).
 
     So a row of weight 2 is the same as the row twice, and a row of weight 0 as none. Where all rows are equal, or

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -12,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from joker.data.arrays import materialised
 from joker.errors import InvalidParameter
 from joker.estimators.inputs import LabelledRows, TrainingSet
-from joker.estimators.model import FittedModel
+from joker.estimators.model import FittedModel, bound
 from joker.estimators.resolve import Scorer
 from joker.losses import Loss, RowLoss
 from joker.models import Machine
@@ -43,7 +45,7 @@ class HeldOutScorer:
         self, model: FittedModel, loss: Loss, held: TrainingSet, lams: list[float], scorer: Scorer | None
     ) -> None:
         self.model, self.loss, self.lams, self.scorer = model, loss, lams, scorer
-        self.held = held if scorer is None else held.of_positive_weight()
+        self.held = held if scorer is None else _in_an_array(held.of_positive_weight())
         self.targets = None if scorer is None else model._decoded(self.held.y)
 
     def __call__(self, machine: Machine) -> list[float]:
@@ -55,7 +57,8 @@ class HeldOutScorer:
 
     def _losses(self, machine: Machine) -> list[float]:
         """Minus the mean loss of each λ. Predictions are computed tile by tile and are never all in memory."""
-        rows = self.model._rows(self.held.x, machine)
+        machine, x = bound(machine, self.held.x)
+        rows = self.model._rows(x, machine)
         sums, w = np.zeros(len(self.lams)), self.held.w
         for tile, f in machine.stream(rows, self.model.plan_.scratch):
             part = TrainingSet(None, self.held.y[tile], None if w is None else w[tile])
@@ -79,6 +82,11 @@ class HeldOutScorer:
                 "Use one value, such as a mean."
             )
         return float(score)
+
+
+def _in_an_array(held: TrainingSet) -> TrainingSet:
+    """Return rows in an array or a matrix of their own, which the scorer of a user can read."""
+    return replace(held, x=materialised(held.x))
 
 
 def mean_losses(model: FittedModel, loss: Loss, held: TrainingSet, repeats: int, f: Tensor) -> list[float]:

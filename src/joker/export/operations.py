@@ -113,8 +113,9 @@ def element_type(dtype: Any) -> int:
 def kernel_matrix(graph: Graph, kernel: Kernel, x: str, z: Rows, dtype: Any) -> str:  # (rows, n)
     """Return k(x, z) in ``dtype``, which is also the type of x."""
     if type(kernel) not in KERNELS:  # a class that is derived from one of these may be another function
+        own = "a matrix or a function" if kernel.external else "a class"
         raise InvalidParameter(
-            f"the kernel of an exported model must be one of joker; got {kernel!r}, a class of your own, which has no "
+            f"the kernel of an exported model must be one of joker; got {kernel!r}, {own} of your own, which has no "
             "ONNX operations. Fit with a kernel of joker.kernels, or export a model with random features: they need "
             "no kernel."
         )

@@ -93,6 +93,10 @@ class Identity(FeatureMap):
     def n_features(self) -> int:
         return self.last - self.first
 
+    @property
+    def constants(self) -> int | None:
+        return 0 if self.n_features == self.inputs else None
+
     def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         return x[:, self.first : self.last]
 

@@ -79,6 +79,11 @@ class FeatureMap(ABC):
     def n_features(self) -> int:
         """The number of features m."""
 
+    @property
+    def constants(self) -> int | None:
+        """The number of features that are 1, after all inputs; None where the other features are not the inputs."""
+        return None
+
     @abstractmethod
     def __call__(self, x: Tensor) -> Tensor:  # (b, d) -> (b, m)
         """Return ψ of each row."""
@@ -180,6 +185,11 @@ class FeaturesWithConstant(FilledMap):
     @property
     def n_features(self) -> int:
         return self.inner.n_features + 1
+
+    @property
+    def constants(self) -> int | None:
+        inner = self.inner.constants
+        return None if inner is None else inner + 1
 
     @property
     def nbytes(self) -> int:

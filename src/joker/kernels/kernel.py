@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from joker.ops.triton_support import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes, generator
 from joker.runtime.devices import share, thread_count
 
+NUMPY_EXP = torch.backends.cpu.get_cpu_capability().startswith("AVX512")  # NumPy's takes half the time of torch's there
 # The smallest result of `decay` is the smallest normal number to this power: e⁻⁶¹ in float32, e⁻⁴⁹⁶ in float64.
 SMALLEST_POWER = 0.7
 
@@ -29,7 +31,11 @@ def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
     Results are never subnormal numbers, with which a CPU computes slowly. They would occur if the distances between
     rows are large multiples of the bandwidth.
     """
-    return s.neg_().clamp_(min=SMALLEST_POWER * math.log(torch.finfo(s.dtype).tiny)).exp_()
+    s = s.neg_().clamp_(min=SMALLEST_POWER * math.log(torch.finfo(s.dtype).tiny))
+    if NUMPY_EXP and s.device.type == "cpu" and s.dtype in (torch.float32, torch.float64) and not s.requires_grad:
+        np.exp(s.numpy(), out=s.numpy())
+        return s
+    return s.exp_()
 
 
 def squared_distance(x: Tensor, z: Tensor, scale: float = 1.0, dtype: torch.dtype | None = None) -> Tensor:
@@ -115,6 +121,8 @@ class Kernel(ABC):
         Whether one matrix product computes all its values; exact solves are then fast for many more rows.
     matrices : int
         The number of (b, k) matrices of x's dtype that a call holds at its peak, including its result.
+    external : bool
+        Whether a user gives its values as a matrix, or as a function in NumPy: on the CPU and for inputs as they are.
     fused : str or None
         The name in :data:`joker.ops.gram.PROFILES` of the same function of a distance, with which a GPU
         computes matrix-vector products without the matrix; None if there is none.
@@ -142,6 +150,7 @@ class Kernel(ABC):
     usual_share: ClassVar[float] = 0.5  # 12% less error than 1.0 over four data sets: benchmarks/ablations.py
     feature_kinds: ClassVar[tuple[str, ...]] = ()
     by_product: ClassVar[bool] = False
+    external: ClassVar[bool] = False
     fused: ClassVar[str | None] = None
     matrices: ClassVar[int] = 3  # enough for an expression of a few operations that are not in place
 
@@ -159,6 +168,19 @@ class Kernel(ABC):
         return self
 
     @property
+    def precomputed(self) -> bool:
+        """Whether its values are the entries of a matrix, and its rows are the numbers of rows of that matrix."""
+        return False
+
+    def reading(self, matrix: Tensor | None, symmetric: bool = False) -> Kernel:  # (k, n)
+        """Return the kernel with other entries, where it is precomputed; any other kernel is returned unchanged."""
+        return self
+
+    def digest(self) -> tuple[float, ...]:
+        """Return numbers that differ between matrices, where it is precomputed; else none."""
+        return ()
+
+    @property
     def own_profile(self) -> str | None:
         """``fused``, if this class itself defines it: a derived class may be another function."""
         name: str | None = vars(type(self)).get("fused")
@@ -171,6 +193,9 @@ class Kernel(ABC):
     @abstractmethod
     def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         """Return k(x_i, x_i) without the rest of the matrix."""
+
+    def check(self, x: RowsLike) -> None:  # noqa: B027  # (n, d)
+        """Raise InvalidData if values on some rows show that it is no kernel; those of joker need no check."""
 
     def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return the distances that the bandwidth rules measure: ‖x_i − z_j‖₂, unless a kernel has another one."""
@@ -296,6 +321,16 @@ class KernelWithConstant(Kernel):
     @property
     def without_constant(self) -> Kernel:
         return self.inner
+
+    @property
+    def precomputed(self) -> bool:
+        return self.inner.precomputed
+
+    def reading(self, matrix: Tensor | None, symmetric: bool = False) -> Kernel:  # (k, n)
+        return type(self)(self.inner.reading(matrix, symmetric)) if self.precomputed else self
+
+    def digest(self) -> tuple[float, ...]:
+        return self.inner.digest()
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         return self.inner(x, z) + 1  # not in place, as a kernel may return a view

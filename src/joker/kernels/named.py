@@ -12,6 +12,7 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels.kernel import Kernel, Radial, Stationary, check_bandwidth, decay, squared_distance
+from joker.kernels.precomputed import PRECOMPUTED, FunctionKernel, KernelOfArrays, Precomputed
 from joker.ops.gram import gram, gram_fused, transposed_numbers
 
 _FLOAT64_BYTES = 8
@@ -310,13 +311,14 @@ KERNELS: dict[str, type[Kernel]] = {
 }
 
 
-def get(kernel: str | Kernel, bandwidth: float | None = None) -> Kernel:
+def get(kernel: str | Kernel | KernelOfArrays, bandwidth: float | None = None) -> Kernel:
     """Return the kernel of that name, or the given kernel, with ``bandwidth`` if that is given.
 
     Parameters
     ----------
-    kernel : str or Kernel
-        A name of `joker.kernels.KERNELS`, or a kernel.
+    kernel : str, Kernel or callable
+        A name of `joker.kernels.KERNELS`, ``"precomputed"``, a kernel, or a function of two arrays that returns the
+        kernel matrix of their rows.
     bandwidth : float, optional
         The bandwidth of the result.
 
@@ -333,6 +335,10 @@ def get(kernel: str | Kernel, bandwidth: float | None = None) -> Kernel:
     """
     if isinstance(kernel, str) and kernel in KERNELS:
         kernel = KERNELS[kernel]()
+    elif isinstance(kernel, str) and kernel == PRECOMPUTED:
+        kernel = Precomputed()
+    elif callable(kernel) and not isinstance(kernel, Kernel | type):
+        kernel = FunctionKernel(function=kernel)
     if not isinstance(kernel, Kernel):
-        raise UnknownName.among("kernel (where it is not a Kernel)", kernel, KERNELS)
+        raise UnknownName.among("kernel (where it is not a Kernel or a function)", kernel, [*KERNELS, PRECOMPUTED])
     return kernel if bandwidth is None else kernel.with_bandwidth(bandwidth)

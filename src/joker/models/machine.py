@@ -59,6 +59,15 @@ class Machine(ABC):
     def constant(self) -> Tensor:  # (t,)
         """The weight of the feature that is always 1, if the machine was trained with an intercept."""
 
+    @property
+    def precomputed(self) -> bool:
+        """Whether its rows are numbers of the rows of a kernel matrix, which `reading` gives it."""
+        return False
+
+    def reading(self, matrix: Tensor | None) -> Self:  # (k, n)
+        """Return the machine with the kernel matrix of k new rows, or without one; itself if it needs none."""
+        return self
+
     def predict(self, x: Tensor | Rows, memory: int | str = DEFAULT_BUDGET) -> Tensor:  # (n, d) -> (n, t)
         """Return f of each row, with at most ``memory`` bytes of temporary memory."""
         rows = self._checked(x)
@@ -122,6 +131,13 @@ class ExactMachine(Machine):
 
     def __repr__(self) -> str:
         return f"ExactMachine({self.kernel!r}, rows={len(self.x)}, columns={self.alpha.shape[1]})"
+
+    @property
+    def precomputed(self) -> bool:
+        return self.kernel.precomputed
+
+    def reading(self, matrix: Tensor | None) -> Self:  # (k, n)
+        return replace(self, kernel=self.kernel.reading(matrix)) if self.precomputed else self
 
     def tile_bytes(self, rows: int, row_bytes: int) -> int:
         side, s = min(rows, len(self.x)), self.dtype.itemsize

@@ -25,6 +25,7 @@ from joker.features.feature_map import FeaturesWithConstant
 from joker.features.fourier import Fourier, FourierPairs, Structured
 from joker.kernels import KERNELS, Kernel
 from joker.kernels.kernel import KernelWithConstant
+from joker.kernels.precomputed import PRECOMPUTED, Precomputed
 from joker.losses import NAMES, ROW_NAMES, InfimalConvolution, Loss, Scaled, Tube
 from joker.models.machine import ExactMachine, FeatureMachine, Machine
 from joker.runtime import parse_dtype
@@ -39,6 +40,7 @@ from joker.runtime import parse_dtype
 Document = dict[str, Any]
 Tensors = dict[str, Tensor]
 INDEX_TYPES = (torch.int32, torch.int64)
+STORED_KERNELS: dict[str, type[Kernel]] = {**KERNELS, PRECOMPUTED: Precomputed}
 LOSSES: dict[str, type[Loss]] = {
     **NAMES,
     **ROW_NAMES,
@@ -145,7 +147,7 @@ def is_custom(part: Any) -> bool:
         return any(is_custom(item) for item in part)
     if not isinstance(part, Kernel | Loss):
         return False
-    of_library: set[type] = {*KERNELS.values(), *LOSSES.values()}
+    of_library: set[type] = {*STORED_KERNELS.values(), *LOSSES.values()}
     return type(part) not in of_library or any(is_custom(value) for value in _parameters(part).values())
 
 
@@ -209,6 +211,10 @@ def _read_tuple(written: Any, custom: CustomObjects) -> tuple[Any, ...]:
     return tuple(decode(item, custom) for item in written)
 
 
+def _write_kernel(kernel: Kernel) -> Any:
+    return {"own_kernel": kernel.bandwidth} if is_custom(kernel) else {"kernel": _write_part(STORED_KERNELS, kernel)}
+
+
 def _read_own_kernel(bandwidth: float, custom: CustomObjects) -> Kernel:
     kernel: Kernel = _required(custom.kernel)
     return kernel if kernel.bandwidth == bandwidth else kernel.with_bandwidth(bandwidth)
@@ -232,7 +238,7 @@ _WRITERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Mapping, lambda value: {"dict": [[encode(key), encode(item)] for key, item in value.items()]}),
     (torch.dtype, lambda value: {"dtype": str(value).removeprefix("torch.")}),
     (torch.device, lambda value: {"device": str(value)}),
-    (Kernel, lambda one: {"own_kernel": one.bandwidth} if is_custom(one) else {"kernel": _write_part(KERNELS, one)}),
+    (Kernel, _write_kernel),
     (Loss, lambda one: {"own_loss": None} if is_custom(one) else {"loss": _write_part(LOSSES, one)}),
 )
 _READERS: dict[str, Callable[[Any, CustomObjects], Any]] = {
@@ -244,7 +250,7 @@ _READERS: dict[str, Callable[[Any, CustomObjects], Any]] = {
     "dict": lambda written, custom: {decode(key, custom): decode(value, custom) for key, value in written},
     "dtype": lambda written, custom: parse_dtype(written),
     "device": lambda written, custom: torch.device(written),
-    "kernel": _read_part("a kernel or loss", KERNELS),
+    "kernel": _read_part("a kernel or loss", STORED_KERNELS),
     "loss": _read_part("a kernel or loss", LOSSES),
     "value": _read_part("a value", _REGISTERED),
     "own_kernel": _read_own_kernel,

@@ -42,6 +42,7 @@ from joker.solvers.methods.method import (
     Item,
     KernelMemory,
 )
+from joker.solvers.report import certificate_bytes
 from joker.solvers.state import gap_bytes, solve_bytes
 
 READING = 12 * 10**6  # bytes: rows and targets are checked in chunks, and a bandwidth is chosen on a sample
@@ -84,6 +85,11 @@ class FitMemory:
             *items,
             # α of the point that is evaluated, its image, and the image computed again.
             Item("the point that is returned", alpha + 2 * image, (EVALUATION, END)),
+            Item(
+                "the gap without rounding errors",
+                certificate_bytes(spec.columns, image, spec.dtype.itemsize),
+                (EVALUATION,),
+            ),
             Item("copies of the state", state * spec.saved_states, (EVALUATION,)),
             Item("the best machine so far", image * spec.saved_machines, (EVALUATION, END)),
             Item("the machine", image * machines // spec.n_lams, (END,)),
@@ -253,6 +259,7 @@ def _plan(memory: FitMemory, first: FitMemory, budget: int | None, scratch: int,
         items=memory.items(scratch, kernel),
         device=spec.device,
         dtype=spec.dtype,
+        why_dtype=spec.why_dtype,
         budget=budget,
         scratch=scratch,
         block_size=spec.settings.block_size,
@@ -268,10 +275,8 @@ def _plan(memory: FitMemory, first: FitMemory, budget: int | None, scratch: int,
 def _title(spec: FitSpec, m: int | None) -> str:
     kind = str(spec.dtype).removeprefix("torch.")
     with_ = "the exact kernel" if m is None else f"{m:,} features"
-    return (
-        f"fit of {spec.rows:,} rows of {spec.inputs:,} inputs, columns: {spec.columns:,}, with {with_}, "
-        f"in {kind} on {spec.device}"
-    )
+    rows = "a precomputed kernel" if spec.kernel.precomputed else f"{spec.inputs:,} inputs"
+    return f"fit of {spec.rows:,} rows of {rows}, columns: {spec.columns:,}, with {with_}, in {kind} on {spec.device}"
 
 
 def _choice(memory: FitMemory, first: FitMemory, m: int | None, part: int, tile: int) -> str:
@@ -281,7 +286,8 @@ def _choice(memory: FitMemory, first: FitMemory, m: int | None, part: int, tile:
         blocks += f" (not {wanted:,}, to keep the budget)"
     features = "" if m is None else ", their features " + ("all at once" if part >= m else f"{part:,} at a time")
     how = f"{blocks}{features}" if memory.spec.method.in_blocks else memory.spec.method.name.replace("_", " ")
-    return f"Rows stay {memory.reading.place}; {how}; tiles of {tile:,} rows."
+    kind, why = str(memory.spec.dtype).removeprefix("torch."), memory.spec.why_dtype
+    return f"Rows stay {memory.reading.place}; {how}; tiles of {tile:,} rows{f'; {kind}: {why}' if why else ''}."
 
 
 class TrainingData(Protocol):
@@ -313,7 +319,7 @@ def _fit_memory(spec: FitSpec, data: TrainingData) -> FitMemory:
     reading = RowReading(
         row_bytes_of(x, spec.dtype, spec.device, copy=exact, host=host, scaling=spec.scaling),
         0 if isinstance(x, Rows) else ORDER_BYTES * spec.rows,
-        rows_place(x, spec.device, exact, host),
+        "in your own kernel matrix" if spec.kernel.precomputed else rows_place(x, spec.device, exact, host),
     )
     return FitMemory(spec, reading, _on_gpu(spec, data) if spec.on_gpu else _in_memory(spec, data))
 

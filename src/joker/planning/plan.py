@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from joker import features as feature_maps
 from joker.data import Rows, Scaling
 from joker.data.arrays import is_sparse, row_bytes_of, whole_of
-from joker.errors import BudgetTooSmall
+from joker.distributed import current
+from joker.errors import BudgetTooSmall, InvalidParameter
 from joker.features import FeatureMap
 from joker.features.feature_map import FeaturesWithConstant
 from joker.kernels import Kernel
@@ -47,6 +48,10 @@ class FitSpec:
     loss: Loss
     method: type[Method]
     settings: Settings  # of the solve, its block size included
+    why_dtype: str = ""  # the reason for ``dtype``, in words
+    rank: int | None = None  # of the kernel matrix of some rows; None where it is not low
+    scale: float = 0.0  # the largest value of the kernel, over the smallest λ / w
+    entries: int | None = None  # of sparse rows whose features are their inputs
     mixed: bool = False  # whether the kernel matrix of a block may be computed in low precision
     n_features: int | None = None  # None uses the exact kernel
     features: str | None = None  # their kind
@@ -58,6 +63,18 @@ class FitSpec:
     saved_states: int = 0  # copies of the state that callbacks make at an evaluation of the gap
     saved_machines: int = 0  # the same of the weights
     keeps_state: bool = False  # whether a copy of the state is kept for a warm start
+
+    def __post_init__(self) -> None:
+        if not self.kernel.external:
+            return
+        rule = f"a {self.kernel.name} kernel, which is a matrix or a function of the user's in host memory,"
+        if self.device.type != "cpu":
+            raise InvalidParameter(f"{rule} must be used on the CPU; the device is {self.device}. Use device='cpu'.")
+        if current().size > 1:
+            raise InvalidParameter(
+                f"{rule} must be used in one process; there are {current().size}. Fit in one process, or use a kernel "
+                "of joker.kernels."
+            )
 
     @property
     def columns(self) -> int:
@@ -80,10 +97,14 @@ class FitSpec:
             n_features=None if features is None else features.n_features,
             block_size=self.settings.block_size,
             one_penalty=self.n_lams == 1,
+            rank=self.rank,
+            scale=self.scale,
+            entries=self.entries,
             averaging=self.settings.averaging,
             momentum=self.settings.momentum,
             itemsize=self.dtype.itemsize,
             on_gpu=self.on_gpu,
+            kernel_in_memory=self.kernel.precomputed,
         )
 
     @property
@@ -160,6 +181,7 @@ class Plan:
     items: tuple[Item, ...]
     device: torch.device  # whose memory is counted
     dtype: torch.dtype  # of the computation
+    why_dtype: str = field(default="", kw_only=True)  # the reason for it
     budget: int | None  # bytes that the user allows; None without a budget
     scratch: int  # bytes that tiles and the features of a block may take
     block_size: int = 0  # rows in a block; 0 for a prediction
@@ -190,7 +212,7 @@ class Plan:
         """The plan as plain numbers and words, without its items."""
         sizes = ("block_size", "part", "tile", "kept_rows", "landmarks")
         names = (*sizes, "rows_place", "alpha_place", "scratch", "budget", "total")
-        return {name: getattr(self, name) for name in names}
+        return {**{name: getattr(self, name) for name in names}, "dtype": f"{self.dtype}: {self.why_dtype}"}
 
     def __str__(self) -> str:
         lines = [(item.name, format_bytes(item.bytes), item.when) for item in self.items if item.bytes]

@@ -22,7 +22,7 @@ def identity(state: State, problem: Problem, settings: Settings) -> dict[str, An
     targets, sample = problem.targets, torch.arange(min(len(state.x), SAMPLE_ROWS), device=state.x.device)
     return {
         "rows": (*state.x.shape, fingerprint(state.x)),
-        "kernel or features": (*state.whole_shape, *state.open(sample).K.flatten().tolist()),
+        "kernel or features": (*state.whole_shape, *state.open(sample).K.flatten().tolist(), *state.digest),
         "targets": (*targets.y.shape, fingerprint(TensorRows(targets.y))),
         "weights": () if targets.weights is None else (fingerprint(TensorRows(targets.weights)),),
         "lam": tuple(targets.lam.tolist()),

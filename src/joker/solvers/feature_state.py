@@ -10,7 +10,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from joker.data import Rows
+from joker.data import Rows, SparseRows
 from joker.distributed import ALONE, Group
 from joker.errors import InvalidParameter
 from joker.ops.gram import TENSOR_CORE_MULTIPLE, low_gram, rounds
@@ -22,6 +22,9 @@ from joker.solvers.state import BlockBuffers, OpenBlock, PreparedBlock, State, g
 
 SMALLEST_CHUNK = 256  # features
 PARTS_OF_A_THREAD = 2  # parts of a block for each thread of a CPU: one that waits holds up little
+WIDE_CHUNK = 512  # features that are computed in float64 at a time
+CHECKED_PARTS, CHECKED_WIDTH = 4, 16  # parts of θ whose rounding errors are measured, and features in each
+LENGTHS = 16  # rows of which the lengths of features are computed
 MOST_SLICES = 8  # bfloat16 slices of a chunk: with more of them their matrix products take longer
 # Sizes b · m of a block above which it pays to prepare the next block while one is solved, for one column and for
 # several, whose solve takes longer. Chosen by measurement on a GPU.
@@ -34,6 +37,8 @@ class FeatureFunction(Protocol):
 
     @property
     def n_features(self) -> int: ...
+    @property
+    def constants(self) -> int | None: ...
     def __call__(self, x: Tensor, /) -> Tensor: ...  # (b, d) -> (b, m)
     def fill(self, x: Tensor, out: Tensor, /) -> Tensor: ...  # (b, d), (b, m) -> (b, m)
     def work_bytes(self, b: int, /) -> int: ...
@@ -41,6 +46,7 @@ class FeatureFunction(Protocol):
     def apply_bytes(self, b: int, t: int, /) -> int: ...
     def mixed(self, x: Tensor, out: Tensor | None = None, /) -> tuple[Tensor, Tensor]: ...  # (b, d) -> (b, m), padded
     def slice(self, start: int, stop: int, /) -> Self: ...
+    def to(self, dtype: torch.dtype, device: torch.device, /) -> Self: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +265,18 @@ class FeatureState(State):
             change[chunk.at] = transposed_times(psi, move)
         return change
 
+    @property
+    def sparse_rows(self) -> SparseRows | None:
+        """The rows, where their features are sparse inputs in float64 on a CPU; None else."""
+        x = self.x
+        if not isinstance(x, SparseRows) or self.group.size > 1 or self.features.constants is None:
+            return None
+        return x if x.device.type == "cpu" and x.dtype == torch.float64 else None
+
     def image_of(self, alpha: Tensor) -> Tensor:
+        if (sparse := self.sparse_rows) is not None and alpha.dtype == torch.float64:
+            image = torch.from_numpy(sparse.matrix().T @ alpha.numpy())
+            return torch.cat([image, alpha.sum(0).expand(self.features.constants or 0, -1)])
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
         budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))
@@ -269,9 +286,72 @@ class FeatureState(State):
             image += self.features(self.x[tile]).T @ alpha[tile]
         return image
 
+    def prediction_errors(self, alpha: Tensor, image: Tensor, rows: Tensor) -> Tensor:  # (k,) -> (k, t)
+        row_bytes = self.features.apply_bytes(1, image.shape[1]) + 8 * (WIDE_CHUNK + 2 * self.x.shape[1])
+        parts = rows.split(max(1, min(len(rows), self.budget // row_bytes)))
+        return self.group.sum_(torch.cat([self._errors_of(image, part) for part in parts]))
+
+    def _errors_of(self, image: Tensor, rows: Tensor) -> Tensor:  # (k,) -> (k, t)
+        errors = self.features.apply(self.x[rows], image).double()
+        x = self.wide[rows.to(self.wide.index_device)]
+        for at in chunk_slices(len(image), WIDE_CHUNK):
+            errors -= self._wide(at)(x) @ image[at].double()
+        return errors
+
+    def squared_error(self, alpha: Tensor, image: Tensor, exact: Tensor | None = None) -> Tensor:  # (t,)
+        found = self._squared_error(alpha, image) if exact is None else (exact - image).square().sum(0)
+        return self.group.sum_(found)
+
+    def squared_norm(self, image: Tensor, products: Tensor) -> Tensor:  # (t,)
+        return self.group.sum_(image.double().square().sum(0))
+
+    @cached_property
+    def largest_kernel(self) -> float:
+        rows = torch.linspace(0, len(self.x) - 1, LENGTHS, device=self.alpha.device).long()
+        if self.alpha.dtype != torch.float64:  # else rounding errors are small, and a pass over all rows is not
+            rows = torch.cat([rows, self.farthest[:LENGTHS]])
+        return float(self.group.sum_(self.features(self.x[rows]).square().sum(1)).max())
+
+    def precise_image(self, alpha: Tensor) -> Tensor:
+        image = torch.zeros_like(self.image, dtype=torch.float64)
+        row_bytes = 8 * (4 * WIDE_CHUNK + self.x.shape[1] + alpha.shape[1]) + self.wide.row_bytes
+        for tile in self._wide_tiles(row_bytes):
+            x, a = self.wide[tile], alpha[tile].double()
+            for at in chunk_slices(len(image), WIDE_CHUNK):
+                image[at].addmm_(self._wide(at)(x).T, a)
+        return image
+
+    def _wide_tiles(self, row_bytes: int) -> list[slice]:
+        """Return tiles of rows for computations in float64 that take so many bytes for each row."""
+        budget = max(tile_bytes(self.budget, self.alpha.device), row_bytes)
+        found = list(tiles(len(self.x), row_bytes, budget, "rows"))
+        return self.group.decide(found) if self.x.shared else found
+
+    def _squared_error(self, alpha: Tensor, image: Tensor) -> Tensor:  # (t,)
+        """Return ‖Ψᵀα - θ‖² for each column, from some of the features in float64."""
+        m = len(image)
+        starts = {i * m // CHECKED_PARTS for i in range(CHECKED_PARTS)}
+        parts = [slice(start, min(start + CHECKED_WIDTH, m)) for start in sorted(starts)]
+        maps = [self._wide(at) for at in parts]
+        errors = [-image[at].double() for at in parts]
+        row_bytes = 8 * (4 * CHECKED_WIDTH + self.x.shape[1] + alpha.shape[1]) + self.wide.row_bytes
+        for tile in self._wide_tiles(row_bytes):
+            x, a = self.wide[tile], alpha[tile].double()
+            for error, features in zip(errors, maps, strict=True):
+                error.addmm_(features(x).T, a)
+        checked = sum(len(error) for error in errors)
+        return torch.cat(errors).square().sum(0) * (m / checked)
+
+    def _wide(self, at: slice) -> FeatureFunction:
+        """Return the map of some features in float64."""
+        return self.features.slice(at.start, at.stop).to(torch.float64, self.alpha.device)
+
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
         image = torch.cat(images, dim=1)
         t = image.shape[1]
+        if (sparse := self.sparse_rows) is not None and image.dtype == torch.float64:
+            yield from self._predict_sparse(sparse, image)
+            return
 
         def work_bytes(b: int) -> int:
             return max(self.features.apply_bytes(b, t) + b * self.x.row_bytes, gap_bytes(b, t))
@@ -282,6 +362,13 @@ class FeatureState(State):
         parts = self.group.decide(list(tiles(len(self.x), work_bytes, budget, "features")))
         for i in range(0, len(parts), together):
             yield from self._predict_tiles(parts[i : i + together], image)
+
+    def _predict_sparse(self, x: SparseRows, image: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the predictions of tiles of sparse rows, which are not made dense."""
+        d, t = x.shape[1], image.shape[1]
+        budget = tile_bytes(max(self.tile_budget, gap_bytes(1, t)), image.device)
+        for tile in tiles(len(x), lambda b: gap_bytes(b, t), max(budget, gap_bytes(1, t)), "predictions"):
+            yield tile, torch.from_numpy(x.matrix(tile) @ image[:d].numpy()) + image[d:].sum(0)
 
     def _predict_tiles(self, parts: list[slice], image: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yield the predictions of some tiles, which threads of the CPU compute at the same time."""

@@ -34,6 +34,7 @@ class KernelFunction(Protocol):
     def without_constant(self) -> KernelFunction: ...
     def __call__(self, x: Tensor, z: Tensor, /) -> Tensor: ...  # (b, d), (c, d) -> (b, c)
     def diag(self, x: Tensor, /) -> Tensor: ...  # (b, d) -> (b,)
+    def digest(self) -> tuple[float, ...]: ...
     def work_bytes(self, b: int, c: int, d: int, itemsize: int, /) -> int: ...
 
 
@@ -76,6 +77,11 @@ class KernelCache:
         self.used = torch.full((count,), -1)  # the use of each slot, by number
         self.filled = self.uses = 0
         self._gathered = torch.empty(GATHERED, len(self.columns), dtype=x.dtype)
+
+    def fill(self) -> None:
+        """Compute every row of the kernel matrix that is not kept; there must be room for all of them."""
+        for rows in (self.slot < 0).nonzero()[:, 0].split(TILE):
+            self._slots(rows, self.x[rows])
 
     def add_product(self, rows: Tensor, x: Tensor, v: Tensor, out: Tensor) -> None:  # (b,), (b, d), (b, t), (n, t)
         """Add K[own, rows] v to ``out``, where ``x`` are the inputs of the rows."""

@@ -19,7 +19,7 @@ from joker.solvers.checkpoint import close, identity
 from joker.solvers.methods.choice import choose
 from joker.solvers.methods.method import Method, ProblemSize
 from joker.solvers.problem import Problem, Settings
-from joker.solvers.report import Gap, Point, Reason, Record, Report, certify
+from joker.solvers.report import Gap, Point, Reason, Record, Report, certify, certify_in_float64, certify_unrounded
 from joker.solvers.state import ExactState, SavedTensors, State
 
 # A problem in one block is given up when this number of evaluations lowers its gap by less than a tenth. Any other one
@@ -27,6 +27,8 @@ from joker.solvers.state import ExactState, SavedTensors, State
 SLOW_EVALUATIONS, SLOW_SHARE = 10, 0.9
 UNCHANGED = 10
 CHECKS = 8  # of the gap in an epoch, where it costs little: a solve need not go on to the end of its last epoch
+AIM_SHARE = 0.5  # a gap that rounding errors have hidden must be lower by so much before it is looked at again
+ROUNDING_SHARE = 1.1  # of the gap, up to which a bound on rounding errors may increase it where the solve has ended
 ONE_BLOCK_EPOCHS = 200  # a problem in one block is solved to its tolerance; each visit gains about one digit
 
 Callback = Callable[[Record], bool | None]  # returns True to stop
@@ -47,7 +49,9 @@ class Descent:
         self.method = chosen(state, problem, self.settings)
         self.steps, self.seconds = 0, 0.0
         self.records: list[Record] = []
+        self.aim = self.settings.tol  # the gap in working precision at which the certificate is computed
         self.point: Point | None = None  # the point of the latest record, while the callback is called
+        self.averaged = False  # whether the point of the latest evaluation may be an average of iterates
         self.whole = True  # False when an error has ended a step before its end
 
     def run(
@@ -72,7 +76,7 @@ class Descent:
             if limit or self._due():
                 with one_thread(self.state.small_operations):
                     due = limit is not None or score_always
-                    point, gap, reason = self._evaluate(callback, score, due)
+                    point, gap, reason = self._evaluate(callback, score, due, limit is not None)
                 if reason or limit:
                     self.method.release()
                     reason = reason or limit or Reason.ASKED
@@ -127,8 +131,9 @@ class Descent:
         Also returned are its gap, with the best dual value of all evaluations, and that of the last iterate. Its α
         shares no memory with the state.
         """
-        last = (self.state.alpha, self.state.image)
-        if (mean := self.method.average()) is None:
+        last, mean = (self.state.alpha, self.state.image), self.method.average()
+        self.averaged = mean is not None
+        if mean is None:
             gap = certify(self.state, self.problem, [last])[0]
             return (last[0].clone(), last[1]), self._with_best_dual(gap), gap
         mean_gap, last_gap = certify(self.state, self.problem, [mean, last])
@@ -190,12 +195,12 @@ class Descent:
     def _check_due(self) -> bool:
         """Return whether a check of the gap belongs to this step."""
         interval = max(1, self.method.steps_per_epoch // CHECKS)
-        return self.method.quick_gap and self.steps > 0 and self.steps % interval == 0
+        return self.method.finished or (self.method.quick_gap and self.steps > 0 and self.steps % interval == 0)
 
     def _reached(self) -> bool:
         """Return whether the gap of the last iterate is small enough, without a record."""
         last = (self.state.alpha, self.state.image)
-        return certify(self.state, self.problem, [last])[0].worst <= self.settings.tol
+        return certify(self.state, self.problem, [last])[0].worst <= self.aim
 
     def _due(self) -> bool:
         """Return whether to evaluate the gap now; not a second time for the same epoch."""
@@ -205,22 +210,32 @@ class Descent:
         return self._interval_ended() or (self._check_due() and self._reached())
 
     def _evaluate(
-        self, callback: Callback | None, score: ScorePoint | None, score_due: bool
+        self, callback: Callback | None, score: ScorePoint | None, score_due: bool, final: bool
     ) -> tuple[Point, Gap, Reason | None]:
         """Evaluate the gap and store a record; return the point, its gap, and a reason to stop if there is one."""
         self._release_tiles()
         self.state.group.broadcast_(self.state.alpha)  # other processors may round differently
         point, gap, last_gap = self._best_with_less_memory()
-        if gap.worst <= self.settings.tol:  # the proof must not use an image with the rounding of thousands of steps
-            point, gap = self._recompute(point[0], self.state.alpha if self.method.average() else None)
+        certified = False
+        if gap.worst <= self.aim:  # the proof must not use an image with the rounding of thousands of steps
+            point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None)
+            if gap.worst <= self.settings.tol:
+                (point, gap), certified = self._unrounded(point, gap), True
+                self.aim *= 1.0 if gap.worst <= self.settings.tol else AIM_SHARE
             if gap.worst > self.settings.tol and (self._interval_ended() or self._check_due()):
-                self.state.reset(self.state.alpha)
+                self.state.reset(self.state.alpha, None if self.averaged else point[1])
         if self._interval_ended():
             with hold_interrupts():
                 self.method.epoch_ended(last_gap)
-        reason = self._reason(gap)
-        if reason in (Reason.STALLED, Reason.SLOW):
-            point, gap = self._recompute(point[0])
+        reason = self._reason(gap, certified)
+        if (reason is not None or final) and not certified:
+            if reason in (Reason.STALLED, Reason.SLOW):
+                point, gap = self._recompute(point[0])
+            point, gap = self._unrounded(point, gap)
+            if reason is Reason.STALLED and gap.worst <= self.settings.tol:
+                reason = Reason.TOLERANCE
+        elif score is not None and not certified:  # the point of any record may be the one that is returned
+            gap = self._bounded(point, gap)
         self.problem.clamp_(point[0])  # an average may leave the box by a rounding error
         self._release_tiles()
         due = score_due or reason is not None or self.method.long_epochs or _is_round(self.steps)
@@ -228,17 +243,42 @@ class Descent:
         record = Record(self.epoch, self.seconds, gap, scores, peak_bytes(self.state.alpha.device))
         self.records = [*self._earlier(), record]
         stop = self.state.group.decide(callback is not None and self._call(callback, point))
+        if stop and not (reason or final or certified):
+            point, gap = self._unrounded(point, gap)
+            self.records[-1] = record = replace(record, gap=gap)
         if stop and score is not None and not scores:
             self.records[-1] = replace(record, scores=tuple(score(point)))
         return point, gap, reason or (Reason.ASKED if stop else None)
 
     def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:
         """Move α into the box; return it with an image computed anew, and its gap, with the dual value of ``other``."""
-        point = (self.problem.clamp_(alpha), self.state.image_of(alpha))
+        alpha = self.problem.clamp_(alpha)
+        known = self.state.fresh and torch.equal(alpha, self.state.alpha)
+        point = (alpha, self.state.image.clone() if known else self.state.image_of(alpha))
         gap = certify(self.state, self.problem, [point])[0]
         if other is not None and gap.worst > self.settings.tol:
             gap = gap.with_dual(certify(self.state, self.problem, [(other, self.state.image_of(other))])[0].dual)
         return point, gap
+
+    def _unrounded(self, point: Point, gap: Gap) -> tuple[Point, Gap]:
+        """Return a point with a gap that counts rounding errors, which ``gap`` leaves out.
+
+        A bound on them is enough where it keeps the tolerance, or hardly changes the gap. Else the image is computed
+        in float64.
+        """
+        bounded = self._bounded(point, gap)
+        better = bounded.worst <= ROUNDING_SHARE * gap.worst and bool((bounded.dual < 0).all())  # than α = 0
+        wide = self.state.alpha.dtype == torch.float64
+        if wide or bounded.worst <= self.settings.tol or better or not bool(gap.sums.isfinite().all()):
+            return point, bounded
+        precise = certify_in_float64(self.state, self.problem, point, self.settings.seed)
+        return (point, bounded) if bounded.worst < precise[1].worst else precise
+
+    def _bounded(self, point: Point, gap: Gap) -> Gap:
+        """Return the gap of a point with a bound on its rounding errors; in float64 all earlier dual values count."""
+        others = [(self.state.alpha, self.state.image)] if self.averaged else []
+        dual = gap.dual if self.state.alpha.dtype == torch.float64 else None
+        return certify_unrounded(self.state, self.problem, [point, *others], self.settings.seed, dual=dual)
 
     def _call(self, callback: Callback, point: Point) -> bool:
         """Return whether the callback asks to stop. If it raises, its record is removed and taken again later."""
@@ -254,11 +294,11 @@ class Descent:
     def _earlier(self) -> list[Record]:
         return [record for record in self.records if record.epoch < self.epoch]
 
-    def _reason(self, gap: Gap) -> Reason | None:
+    def _reason(self, gap: Gap, certified: bool) -> Reason | None:
         stalled = self.method.statistics.stalled()
         if self.method.statistics.outcomes[Outcome.BROKEN]:
             return Reason.BROKEN
-        if gap.worst <= self.settings.tol:
+        if certified and gap.worst <= self.settings.tol:
             return Reason.TOLERANCE
         if stalled:
             return Reason.STALLED
@@ -273,7 +313,7 @@ class Descent:
 
     def _release_tiles(self) -> None:
         """Return the memory of freed tiles to the system, so that the next phase does not add to it; not on a GPU."""
-        if self.state.alpha.device.type == "cpu" and not self.one_block:
+        if self.state.alpha.device.type == "cpu" and self.state.small_operations and not self.one_block:
             release_memory(self.state.alpha.device)
 
     def _best_with_less_memory(self) -> tuple[Point, Gap, Gap]:

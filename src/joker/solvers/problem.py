@@ -37,10 +37,10 @@ class Settings:
         Relative duality gap at which to stop.
     max_time : float
         Seconds after which no further block is visited.
-    method : {"auto", "random_blocks", "greedy_blocks", "conjugate_gradients"} or a class
-        How the dual objective is lowered. Greedy blocks are for the exact kernel. Conjugate gradients are for the
-        squared loss: with the exact kernel, and with features whose Gram matrix fits in memory. ``"auto"`` uses them
-        there, and random blocks elsewhere. A class is a method of your own.
+    method : {"auto", "random_blocks", "greedy_blocks", "column_blocks", "conjugate_gradients", "newton"} or a class
+        How the dual objective is lowered. Greedy and column blocks are for the exact kernel. Conjugate gradients are
+        for the squared loss: with the exact kernel, and with features whose Gram matrix fits in memory. ``"auto"`` uses
+        them there, and random blocks elsewhere. A class is a method of your own.
     averaging : bool
         Return the average of the iterates of random blocks instead of the last one.
     momentum : bool

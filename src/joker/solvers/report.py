@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf, isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from joker.losses import Scaled
+from joker.runtime import chunks, generator
 from joker.solvers.block.model import BlockResult, Outcome
 from joker.solvers.problem import Problem
 from joker.solvers.state import SavedTensors, State
@@ -35,6 +37,7 @@ class Gap:
     """
 
     sums: Tensor  # (3, t): of c ℓ(y, f), α f and ψ(α); or (4, t), with the best dual value of other points
+    scale: Tensor | None = None  # (t,): at most the larger objective, where rounding errors leave it open
 
     @property
     def primal(self) -> Tensor:  # (t,)
@@ -64,42 +67,197 @@ class Gap:
     @property
     def relative(self) -> Tensor:  # (t,)
         """The gap as a share of the larger objective; 0 where both are 0."""
+        if self.scale is not None:
+            return torch.where(self.gap == 0, 0.0, self.gap / self.scale)
         scale = torch.maximum(self.primal.abs(), self.dual.abs())
         return torch.where(self.gap == 0, 0.0, self.gap / scale.clamp(min=torch.finfo(scale.dtype).tiny))
 
     @property
     def worst(self) -> float:
         """The largest relative gap of all columns; infinite if one is NaN, and 0 where rounding makes it less."""
-        return max(0.0, float(self.relative.nan_to_num(nan=torch.inf).max()))
+        return max(0.0, float(self.relative.nan_to_num(nan=torch.inf, posinf=torch.inf).max()))
 
     def with_dual(self, dual: Tensor) -> Gap:  # (t,)
         """Return the gap with a dual value of other points, where that is better."""
-        return Gap(torch.cat([self.sums[:3], torch.minimum(self.dual, dual)[None]]))
+        return Gap(torch.cat([self.sums[:3], torch.minimum(self.dual, dual)[None]]), self.scale)
+
+    def columns(self, columns: slice) -> Gap:
+        """Return the gap of some columns."""
+        return Gap(self.sums[:, columns], None if self.scale is None else self.scale[columns])
 
 
 def certify(state: State, problem: Problem, points: Sequence[Point]) -> list[Gap]:
     """Return the gap of each point. All gaps are computed in one pass over the rows."""
+    return [Gap(sums[:3]) for sums in _sums(state, problem, points)]
+
+
+def _sums(
+    state: State, problem: Problem, points: Sequence[Point], errors: Sequence[Tensor] | None = None
+) -> Tensor:  # (points, 4, t), errors of each point (t,)
+    """Return the sums of `_terms` over all rows, for each point."""
     alphas, images = [alpha for alpha, _ in points], [image for _, image in points]
     t = alphas[0].shape[1]
-    sums = torch.zeros(len(points), 3, t, dtype=torch.float64, device=images[0].device)
+    sums = torch.zeros(len(points), 4, t, dtype=torch.float64, device=images[0].device)
     for rows, f in state.predictions(*images):
         for point, alpha in enumerate(alphas):
-            sums[point] += _terms(problem, rows, alpha[rows], f[:, point * t : (point + 1) * t])
-    return [Gap(s) for s in state.group.broadcast_(sums)]
+            error = None if errors is None else errors[point]
+            sums[point] += _terms(problem, rows, alpha[rows], f[:, point * t : (point + 1) * t], error)
+    return state.group.broadcast_(sums)
 
 
-def _terms(problem: Problem, rows: slice, alpha: Tensor, f: Tensor) -> Tensor:  # (3, t)
-    """Return the sums of c ℓ, α f and ψ over some rows, in float64: the terms nearly cancel near the optimum.
+SAMPLED = 128  # rows whose predictions are computed in float64, at most
+CLEARLY = 0.9  # times the primal objective of Ψᵀα, below which that of another θ is clearly smaller
+SAFETY = 2.0  # times the largest error that was found among them
+UNITS = 8  # rounding errors of float64 that a prediction may have, in units of ‖α‖ times the largest kernel value
 
-    The columns of a group have equal parts of its sums: only the sum over a group is a gap.
+
+def certify_unrounded(
+    state: State,
+    problem: Problem,
+    points: Sequence[Point],
+    seed: int,
+    *,
+    exact: Tensor | None = None,
+    dual: Tensor | None = None,
+) -> Gap:
+    """Return a gap of the first point that holds for the kernel without rounding errors, and with the best dual value.
+
+    ``docs/mathematics.md`` has the proof. Errors of predictions are measured on some rows. The image of a point may
+    have any error: that of many steps in float32, or of features whose θ is not exactly Ψᵀα. The gap then holds for
+    both, θ and Ψᵀα; with ``exact``, the Ψᵀα of the first point in float64, for θ alone. ``dual`` is a dual value of
+    another point (t,).
+    """
+    found = [_rounding(state, point, seed, exact if at == 0 else None) for at, point in enumerate(points)]
+    sums = _sums(state, problem, points, [error for error, _ in found])
+    rounded = [
+        _Rounded.of(state, point, part, *errors, problem.loss.group)
+        for point, part, errors in zip(points, sums, found, strict=True)
+    ]
+    result = rounded[0].gap()
+    for other in [one.dual for one in rounded[1:]] + ([] if dual is None else [dual]):
+        result = result.with_dual(other + rounded[0].slack)
+    return result
+
+
+class _Rounded(NamedTuple):
+    """Bounds on the objectives of a point, each (t,)."""
+
+    total: Tensor  # on P + J
+    primal: Tensor  # P, or less
+    dual: Tensor  # J, or more
+    norm: Tensor  # ‖θ‖²
+    slack: Tensor  # by how much P may be more than ``total`` less ``dual``
+
+    @classmethod
+    def of(cls, state: State, point: Point, sums: Tensor, error: Tensor, square: Tensor, group: int) -> _Rounded:
+        """Return the bounds from the sums (4, t), errors of predictions, and ‖θ - Ψᵀα‖².
+
+        ‖Ψᵀα‖² is ‖θ - Ψᵀα‖² + 2 Σ α f - ‖θ‖².
+        """
+        most, products, psi, losses = sums
+        square, slack = _mean(square, group), _mean(_length(point[0], 1) * error, group)
+        norm = _mean(state.squared_norm(point[1], products), group)
+        dual = psi + products - 0.5 * norm + 0.5 * square + slack
+        return cls(most + products + psi + 0.5 * square, losses + 0.5 * norm - slack, dual, norm, 3 * slack)
+
+    def gap(self) -> Gap:
+        """Return the bound on P + J, relative to the smallest objectives that are possible."""
+        half = 0.5 * self.norm
+        return Gap(
+            torch.stack([self.total - self.dual - half, self.norm, self.dual - half]),
+            torch.maximum(self.primal, -self.dual).clamp(min=0),
+        )
+
+
+def _mean(values: Tensor, group: int) -> Tensor:  # (t,)
+    """Return the mean of each group of columns, in every column of it."""
+    return values if group == 1 else values.unflatten(0, (-1, group)).mean(1).repeat_interleave(group)
+
+
+def _with_image_error(gap: Gap, norm: Tensor, square: Tensor) -> Gap:  # (t,), (t,)
+    """Return the gap of a θ with ‖θ‖² = ``norm`` and ‖θ - Ψᵀα‖² = ``square``: ‖Ψᵀα‖² is 2 Σ α f - ‖θ‖² more."""
+    losses, products, psi = gap.sums[:3]
+    return Gap(torch.stack([losses, norm, psi + products - norm + 0.5 * square]))
+
+
+def certificate_bytes(t: int, image_bytes: int, itemsize: int) -> int:
+    """Return the bytes of an image in float64 and its copy, and of the errors of some predictions; 0 in float64."""
+    return 0 if itemsize == 8 else 3 * image_bytes + 32 * SAMPLED * t
+
+
+def certify_in_float64(state: State, problem: Problem, point: Point, seed: int) -> tuple[Point, Gap]:
+    """Return the point with the image of its α in float64, and its gap.
+
+    A θ that is not Ψᵀα is kept where its primal objective is clearly smaller: α may be too large for float32.
+    """
+    alpha, image = point
+    exact = state.precise_image(alpha)
+    narrow = exact.to(alpha.dtype)
+    if state.exact:
+        error = UNITS * torch.finfo(exact.dtype).eps * state.largest_kernel * _length(alpha, 2)
+        (sums,) = _sums(state, problem, [(alpha, exact)], [error])
+        return (alpha, narrow), _Rounded.of(state, (alpha, exact), sums, error, 0 * error, problem.loss.group).gap()
+    given, new = (certify_unrounded(state, problem, [(alpha, theta)], seed, exact=exact) for theta in (image, narrow))
+    clearly = float(given.primal.sum()) < CLEARLY * float(new.primal.sum())
+    return ((alpha, image), given) if clearly else ((alpha, narrow), new)
+
+
+def _rounding(state: State, point: Point, seed: int, exact: Tensor | None) -> tuple[Tensor, Tensor]:  # (t,), (t,)
+    """Return a bound on the errors of the predictions, and ‖θ - Ψᵀα‖²: of θ where that is known, else also of Ψᵀα."""
+    alpha, image = point
+    if alpha.dtype == torch.float64:
+        error = UNITS * torch.finfo(alpha.dtype).eps * _length(alpha, 2)
+        square = torch.zeros_like(error) if state.exact else state.largest_kernel * error.square()
+        return state.largest_kernel * error, square
+    errors = SAFETY * state.prediction_errors(alpha, image, _sample(state, alpha, seed)).abs().amax(0)
+    square = (SAFETY if exact is None else 1.0) * state.squared_error(alpha, image, exact)
+    if exact is None and not state.exact:
+        errors += (state.largest_kernel * square).sqrt()
+    both = state.group.broadcast_(torch.stack([errors, square]))
+    return both[0], both[1]
+
+
+def _length(alpha: Tensor, p: int) -> Tensor:  # (n, t) -> (t,)
+    """Return (Σ |α|ᵖ)^(1/p) of each column."""
+    parts = (alpha[rows].abs().double().pow(p).sum(0) for rows in chunks(len(alpha), 8 * alpha.shape[1]))
+    total: Tensor = sum(parts, alpha.new_zeros(alpha.shape[1], dtype=torch.float64))
+    return total.pow(1 / p)
+
+
+def _sample(state: State, alpha: Tensor, seed: int) -> Tensor:  # (k,)
+    """Return rows at random, those with the largest α, and those that are farthest from the others."""
+    n = len(alpha)
+    if n <= SAMPLED:
+        return torch.arange(n, device=alpha.device)
+    quarter = SAMPLED // 4
+    some = torch.randint(n, (2 * quarter,), generator=generator(seed, "rounding")).to(alpha.device)
+    sizes = torch.cat([alpha[rows].abs().amax(1) for rows in chunks(len(alpha), 8 * alpha.shape[1])])
+    largest = sizes.topk(quarter).indices
+    return torch.cat([some, largest, state.farthest[:quarter]])
+
+
+def _terms(problem: Problem, rows: slice, alpha: Tensor, f: Tensor, error: Tensor | None = None) -> Tensor:  # (4, t)
+    """Return the sums of c ℓ, α f, ψ and c ℓ over some rows, in float64: the terms nearly cancel near the optimum.
+
+    The columns of a group have equal parts of its sums: only the sum over a group is a gap. With ``error`` (t,), the
+    first is increased to the largest c ℓ + α f of predictions that differ by at most so much.
     """
     y, loss = problem.take(rows, torch.float64)
     alpha, f = loss.clamp(y, alpha.double()), f.double()
-    terms = torch.stack([loss.value(y, f).sum(0), (alpha * f).sum(0), loss.psi(y, alpha).sum(0)])
-    if loss.group == 1:
-        return terms
-    means: Tensor = terms.unflatten(1, (-1, loss.group)).mean(-1)
-    return means.repeat_interleave(loss.group, -1)
+    value = loss.value(y, f)
+    most = value if error is None else _largest(loss, y, f, alpha, error)
+    terms = (most.sum(0), (alpha * f).sum(0), loss.psi(y, alpha).sum(0), value.sum(0))
+    return torch.stack([_mean(term, loss.group) for term in terms])
+
+
+def _largest(loss: Scaled, y: Tensor, f: Tensor, alpha: Tensor, error: Tensor) -> Tensor:  # (b, t), error (t,)
+    """Return the largest c ℓ(y, f + e) + α e for |e| ≤ error, or a bound on it where the loss couples columns."""
+    if loss.group == 1:  # convex in e: the maximum is at an end
+        return torch.maximum(loss.value(y, f + error) + alpha * error, loss.value(y, f - error) - alpha * error)
+    # A (soft) maximum less the prediction of the own class changes by at most twice the largest error.
+    most = error.unflatten(0, (-1, loss.group)).amax(-1).repeat_interleave(loss.group)
+    bound: Tensor = loss.value(y, f) + (2 * loss.unscaled[1] / loss.group + alpha.abs()) * most
+    return bound
 
 
 class Reason(Enum):
@@ -171,7 +329,7 @@ class Record:
 
     def entry(self, columns: slice = slice(None), score: float | None = None) -> dict[str, Any]:
         """Return the record of some columns as plain numbers: sums of the objectives, and the largest relative gap."""
-        gap = Gap(self.gap.sums[:, columns])
+        gap = self.gap.columns(columns)
         return {
             "epoch": self.epoch,
             "seconds": self.seconds,

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from joker.data import Rows, TensorRows
+from joker.data.rows import WideRows
 from joker.distributed import ALONE, Group
 from joker.ops.gram import TENSOR_CORE_MULTIPLE
 from joker.ops.tall_skinny import squares
@@ -24,6 +25,7 @@ from joker.runtime import DEFAULT_BUDGET, chunks, tile_bytes, tiles
 from joker.solvers.block.model import BlockResult
 from joker.solvers.kernel_cache import KernelCache, KernelFunction
 
+MOST_FARTHEST = 128  # rows
 GramAndFeatures = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # inputs (b, d), out (b, m) -> K (b, b), ψ in out
 
 
@@ -86,7 +88,7 @@ class SavedTensors:
 SOLVE_MATRICES = 5  # (b, b) matrices of a block: K, and those of a factorisation or of ADMM
 TWO_FACTOR_MATRICES = 3  # further (b, b) matrices where two columns with a λ each are factorised at once
 SOLVE_VECTORS = 40  # (b, t) matrices: all vectors of the block solver
-GAP_VECTORS = 10  # float64 numbers that the gap needs for each prediction
+GAP_VECTORS = 16  # float64 numbers that the gap needs for each prediction
 ACCEPTED_SHARE = 0.5  # share of the predicted decrease that a full step must reach where K is rounded
 
 
@@ -109,6 +111,9 @@ class State(SavedTensors, ABC):
     """
 
     saved = ("alpha", "image")
+    exact: ClassVar[bool] = False
+    """Whether the image is the predictions with the exact kernel, and not θ."""
+
     rounded_K = False
     """Whether the K of an open block is less precise than the image."""
 
@@ -123,6 +128,8 @@ class State(SavedTensors, ABC):
 
     def __init__(self, x: Rows, t: int, image_rows: int, group: Group = ALONE) -> None:
         self.x, self.group = x, group  # (n, d)
+        self.wide = x if x.dtype == torch.float64 else WideRows(x)  # the same rows in float64, as precise as they are
+        self.fresh = False  # whether the image has been computed anew from α, and not by steps
         self.alpha = torch.zeros(len(x), t, dtype=x.dtype, device=x.device)
         self.image = torch.zeros(image_rows, t, dtype=x.dtype, device=x.device)
 
@@ -142,6 +149,41 @@ class State(SavedTensors, ABC):
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yield the predictions of all rows for some images, side by side, one tile of rows at a time."""
 
+    @abstractmethod
+    def prediction_errors(self, alpha: Tensor, image: Tensor, rows: Tensor) -> Tensor:  # (k,) -> (k, t)
+        """Return the errors of the predictions of some rows, by a computation in float64.
+
+        With features they are those of the weights in ``image``, and with the exact kernel those of α.
+        """
+
+    @abstractmethod
+    def squared_error(self, alpha: Tensor, image: Tensor, exact: Tensor | None = None) -> Tensor:  # (t,)
+        """Return ‖θ - Ψᵀα‖², from the ``exact`` Ψᵀα or else from some features; 0 with the exact kernel."""
+
+    @abstractmethod
+    def squared_norm(self, image: Tensor, products: Tensor) -> Tensor:  # (t,)
+        """Return ‖θ‖²; with the exact kernel it is Σ α f, the ``products``."""
+
+    @property
+    @abstractmethod
+    def largest_kernel(self) -> float:
+        """The largest kernel value, which is that of a row with itself."""
+
+    @abstractmethod
+    def precise_image(self, alpha: Tensor) -> Tensor:
+        """Return the image of any α in float64."""
+
+    @cached_property
+    def farthest(self) -> Tensor:  # (n,) or fewer
+        """The rows that are farthest from the middle of the first ones: their distances have the largest errors."""
+        distances = torch.empty(len(self.x), device=self.alpha.device)
+        centre: Tensor | None = None
+        for rows in chunks(*self.x.shape):
+            x = self.x[rows]
+            centre = x.mean(0) if centre is None else centre
+            distances[rows] = (x - centre).abs().amax(1).float()
+        return distances.topk(min(MOST_FARTHEST, len(distances))).indices
+
     @property
     @abstractmethod
     def scratch_bytes(self) -> int:
@@ -156,6 +198,11 @@ class State(SavedTensors, ABC):
     def whole_shape(self) -> tuple[int, int]:
         """The shape of the image, with the parts of all processes."""
         return len(self.image), self.image.shape[1]
+
+    @property
+    def digest(self) -> tuple[float, ...]:
+        """Numbers that identify a kernel matrix which the user has given; none where the rows say everything."""
+        return ()
 
     def whole_image(self, image: Tensor) -> Tensor:
         """Return an image with the parts of all processes."""
@@ -178,6 +225,7 @@ class State(SavedTensors, ABC):
         α and the image then move by ``scale`` times the step. Returns the step that was taken, and the change of
         the image that belongs to it, both before they are scaled.
         """
+        self.fresh = False
         result, change = self._safeguard(block, block.a if start is None else start, result, scale)
         if start is None:
             self.image += change
@@ -190,11 +238,13 @@ class State(SavedTensors, ABC):
 
     def extrapolate(self, alpha: Tensor, image: Tensor, weight: Tensor) -> None:  # alpha (n, t), weight (1,)
         """Replace α by (1 − weight) α + weight ``alpha``, and the image in the same way."""
+        self.fresh = False
         self.alpha.lerp_(alpha, weight)
         self.image.lerp_(image, weight)
 
     def move(self, alpha_change: Tensor, image_change: Tensor) -> None:  # (n, t)
         """Move α, and its image by the change that belongs to it."""
+        self.fresh = False
         self.alpha += alpha_change
         self.image += image_change
 
@@ -202,6 +252,7 @@ class State(SavedTensors, ABC):
         """Set α, and its image, which is computed anew where it is not given."""
         self.alpha.copy_(alpha)
         self.image.copy_(self.image_of(self.alpha) if image is None else image)
+        self.fresh = image is None
 
     def _safeguard(
         self, block: OpenBlock, a: Tensor, result: BlockResult, scale: Tensor | float
@@ -248,6 +299,8 @@ class ExactState(State):
     group each process computes the kernel of its part of the rows with others.
     """
 
+    exact = True
+
     def __init__(
         self,
         x: Rows,
@@ -278,6 +331,10 @@ class ExactState(State):
     @property
     def never_waits(self) -> bool:
         return super().never_waits and self.x.index_device.type == self.alpha.device.type
+
+    @property
+    def digest(self) -> tuple[float, ...]:
+        return self.kernel.digest()
 
     def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
@@ -314,6 +371,34 @@ class ExactState(State):
         else:
             self.add_product(self.own, self.x, alpha, image)
         return self.group.whole(image, len(self.x))
+
+    def prediction_errors(self, alpha: Tensor, image: Tensor, rows: Tensor) -> Tensor:  # (k,) -> (k, t)
+        f = alpha.new_zeros(len(rows), alpha.shape[1], dtype=torch.float64)
+        self._add_wide(self.wide.some(rows), alpha, f)
+        return f.neg_().add_(take(image, rows))
+
+    def squared_error(self, alpha: Tensor, image: Tensor, exact: Tensor | None = None) -> Tensor:  # (t,)
+        return alpha.new_zeros(alpha.shape[1], dtype=torch.float64)
+
+    def squared_norm(self, image: Tensor, products: Tensor) -> Tensor:  # (t,)
+        return products
+
+    @cached_property
+    def largest_kernel(self) -> float:
+        return float(self.diagonal().max())
+
+    def precise_image(self, alpha: Tensor) -> Tensor:
+        image = alpha.new_zeros(len(self.own), alpha.shape[1], dtype=torch.float64)
+        self._add_wide(self.wide.part(self.group.part(len(self.x))), alpha, image)
+        return self.group.whole(image, len(self.x))
+
+    def _add_wide(self, x: Rows, alpha: Tensor, out: Tensor) -> None:  # (k, d), (n, t), (k, t)
+        """Add k(x, all rows) α to ``out``, in float64. Rows whose α is 0 are left out where they are many."""
+        z, moved = self.wide, alpha.any(1).nonzero()[:, 0]
+        if 2 * len(moved) < len(alpha):
+            z, alpha = z.some(moved), alpha[moved]
+        for part in chunks(len(z), 4 * alpha.shape[1]):
+            self.add_product(x, z.part(part), alpha[part].double(), out)
 
     @cached_property
     def _common_rows(self) -> int:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from joker.data.arrays import pick
 from joker.estimators import resolve
+from joker.estimators.precision import smallest_penalty
 from joker.estimators.probabilities import Calibration, fit_calibration
 from joker.estimators.resolve import EXACT_ROWS, FEATURES
 from joker.tables.encoding import fit_encoding
@@ -248,7 +249,7 @@ def _on_all_rows(
 def penalty(candidate: EnsembleCandidate, n: int) -> float:
     """Return the λ of a fit on n rows. One that float32 cannot resolve would need float64, and twice the time."""
     model = candidate.member.model
-    smallest = resolve.smallest_penalty(n) if resolve.is_linear_system(model) else 0.0
+    smallest = smallest_penalty(n) if resolve.is_linear_system(model) else 0.0
     return max(float(model.lam_), smallest)
 
 

@@ -387,7 +387,7 @@ def make_trial_runner(
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
     rare = has_rare_class(codes[weighted_rows])
     splits, scale = make_splits(weighted_rows, codes, random, rare), penalty_scale(model, y, w)
-    model.set_params(standardize=resolve.standardizes(model.standardize, AUTO, x, w))
+    model.set_params(standardize=resolve.standardizes(model.standardize, kernels.Gaussian(), AUTO, x, w))
     short.set_params(standardize=model.standardize)
     scaling = input_statistics(x, w) if model.standardize else None
     workers = current_workers()

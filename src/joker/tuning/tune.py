@@ -242,6 +242,7 @@ def tune(
     x, targets, task = _data(X, as_array(y), task, estimator)
     guessed = _guess(targets) if estimator is None and task is None else None
     model = _estimator(estimator, guessed.task if guessed else task)
+    _refuse_external(model.kernel)
     labels = _labels(targets, is_classifier(model))
     check_consistent_length(x, labels)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
@@ -342,17 +343,26 @@ def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
         ) from error
 
 
+def _refuse_external(kernel: Any) -> None:
+    """Refuse a kernel matrix or a function of the user's, which has no bandwidth to search."""
+    if get_kernel(kernel).external:
+        raise InvalidParameter(
+            "the kernels of a search must be names or objects of joker.kernels, or classes derived from Kernel; got "
+            f"{kernel!r}. Use GridSearchCV of scikit-learn over lam, or a sequence of values for lam in an estimator."
+        )
+
+
 def _kernels(given: Any, model: KernelEstimator, runner: TrialRunner) -> list[str | Kernel]:
     if given is None:
         suited = [name for name in DEFAULT_KERNELS if model.features in (AUTO, *get(name).feature_kinds)]
         # Trials on few rows rank random features too high: their error shows on many rows, where the kernel wins.
         exact = [name for name in suited if runner.n_features(name) is None]
         return [*(exact or suited or DEFAULT_KERNELS)]
-    kernels = [given] if isinstance(given, str | Kernel) else _as_list(given)
+    kernels = [given] if isinstance(given, str) or callable(given) else _as_list(given)
     if not kernels:
         raise InvalidParameter(f"kernels must be a kernel or a sequence of them; got {given!r}. Use ['gaussian'].")
     for kernel in kernels:
-        get_kernel(kernel)
+        _refuse_external(kernel)
     return kernels
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from joker.errors import InvalidParameter, UnknownName
+from joker.solvers.methods.column_blocks import ColumnBlocks
 from joker.solvers.methods.greedy_blocks import GreedyBlocks
 from joker.solvers.methods.method import Method, ProblemSize
+from joker.solvers.methods.newton import Newton
 from joker.solvers.methods.pcg import KernelPcg, NormalEquationsPcg
 from joker.solvers.methods.random_blocks import RandomBlocks
 from joker.solvers.problem import AUTO
 
 # "auto" takes the first that suits.
-METHODS: tuple[type[Method], ...] = (KernelPcg, NormalEquationsPcg, GreedyBlocks, RandomBlocks)
+METHODS: tuple[type[Method], ...] = (Newton, KernelPcg, NormalEquationsPcg, ColumnBlocks, GreedyBlocks, RandomBlocks)
 METHOD_NAMES = (AUTO, *dict.fromkeys(method.name for method in reversed(METHODS)))
 
 

@@ -98,7 +98,7 @@ class GreedyBlocks(Method):
 
     @classmethod
     def kernel_memory(cls, size: ProblemSize, room: int) -> KernelMemory:
-        if size.on_gpu:
+        if size.on_gpu or size.kernel_in_memory:
             return KernelMemory()
         part = current().part(size.rows)  # processes share the columns of cached rows
         width = part.stop - part.start
@@ -127,9 +127,9 @@ class GreedyBlocks(Method):
         gains, rising = self._gains()
         gains.index_fill_(0, last, -inf)  # they are in the block already
         gains, rising = gains[self._tie], rising[self._tie]
-        upward = _preferred(gains, rising).topk(self.new // 2).indices
+        upward = preferred(gains, rising).topk(self.new // 2).indices
         gains.index_fill_(0, upward, -inf)
-        downward = _preferred(gains, ~rising).topk(self.new - self.new // 2).indices
+        downward = preferred(gains, ~rising).topk(self.new - self.new // 2).indices
         best = self._tie[torch.cat([upward, downward])]
         rows = torch.cat([best, last])
         last.copy_(best[: len(last)])
@@ -157,6 +157,6 @@ class GreedyBlocks(Method):
         return {"greedy": self.choice}
 
 
-def _preferred(gains: Tensor, wanted: Tensor) -> Tensor:  # (n,), (n,)
+def preferred(gains: Tensor, wanted: Tensor) -> Tensor:  # (…, n), (…, n)
     """Return numbers with the order of the gains, in which all other rows come after those that are wanted."""
     return torch.where(wanted, gains, -1 / (1 + gains)).where(gains > -inf, -inf)

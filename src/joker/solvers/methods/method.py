@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
+import torch
+
 from joker.distributed import current
 from joker.losses import Loss
 from joker.solvers.problem import Problem, Settings
 from joker.solvers.report import BlockStatistics, Gap, Point
-from joker.solvers.state import SavedTensors, State
+from joker.solvers.state import SavedTensors, State, solve_bytes
 
 # The times at which something is held in memory.
 LAYOUT, STEP, EVALUATION, END = TIMES = (
@@ -29,6 +31,10 @@ ONE_BLOCK = 2_048  # rows: at most so many are solved as one block, to the toler
 BLOCK = 512  # rows of a block where there are more
 # The same with the exact kernel on a CPU: fewer kernel evaluations, and each block costs little.
 EXACT_BLOCK = 1_024
+# A linear system with the exact kernel is one block of up to so many rows, which is factorised in float64, on a CPU:
+# that takes as long as the preconditioner of conjugate gradients and some products, or as all products where the
+# largest eigenvalue, which is at most n times the kernel, is more than so many times λ.
+DIRECT_ROWS, MOST_DIRECT_ROWS, ILL_CONDITIONED = 3_000, 8_000, 10**6
 EPOCHS, MOST_EPOCHS = 5, 1_000  # that max_epochs="auto" allows
 KERNEL_WORK = 5 * 10**10  # kernel evaluations that it allows: 500 epochs of 10,000 rows, 20 of 50,000
 
@@ -88,6 +94,16 @@ class ProblemSize:
         Whether a GPU computes.
     gram_room : float
         Bytes that the Gram matrix of the features may take.
+    rank : int or None
+        The rank of the kernel matrix of some rows, to within what matters; None where it is not low or not known.
+    scale : float
+        The largest value of the kernel, over the smallest λ / w.
+    to_the_end : bool
+        Whether only the solution counts: no epochs are named, and no iterate is scored or continued.
+    entries : int or None
+        The stored entries of sparse rows whose features are their inputs; None with all others.
+    kernel_in_memory : bool
+        Whether the kernel matrix is in memory before the fit, so that no part of it is kept again.
     """
 
     loss: Loss
@@ -102,6 +118,11 @@ class ProblemSize:
     itemsize: int = 4
     on_gpu: bool = False
     gram_room: float = inf
+    rank: int | None = None
+    scale: float = 0.0
+    to_the_end: bool = False
+    entries: int | None = None
+    kernel_in_memory: bool = False
 
     @property
     def exact(self) -> bool:
@@ -112,6 +133,16 @@ class ProblemSize:
     def linear(self) -> bool:
         """Whether the problem is a linear system."""
         return self.loss.quadratic and self.loss.unbounded
+
+    @property
+    def direct_rows(self) -> int:
+        """Rows up to which a factorisation of the kernel matrix is the fastest way; 0 where other limits apply."""
+        alone = self.processes == 1 and not self.on_gpu
+        if not (alone and self.exact and self.linear and self.one_penalty and self.to_the_end):
+            return 0
+        most = MOST_DIRECT_ROWS if self.rows * self.scale > ILL_CONDITIONED else DIRECT_ROWS
+        fits = solve_bytes(self.rows, self.columns, torch.float64.itemsize) <= self.gram_room
+        return most if fits else 0
 
     @property
     def processes(self) -> int:
@@ -165,6 +196,9 @@ class Method(ABC):
     whole_products: ClassVar[bool] = False
     """Whether a step is a product with the whole kernel matrix."""
 
+    wide: ClassVar[bool] = False
+    """Whether it computes in float64 in any case, so that float32 would only lose digits."""
+
     keeps_kernel: ClassVar[bool] = False
     """Whether it uses memory for a kernel cache or a preconditioner."""
 
@@ -197,6 +231,11 @@ class Method(ABC):
         needed = cls.linear in (None, size.linear) and size.columns <= cls.most_columns[size.on_gpu]
         return cls.serves(size) and needed and (several or cls.linear is None)
 
+    @classmethod
+    def needs_rank(cls, size: ProblemSize, asked: bool) -> bool:
+        """Return whether it needs the rank of the exact kernel matrix to be known; ``asked``: the user has named it."""
+        return False
+
     @classmethod  # noqa: B027  # most methods solve every problem
     def check(cls, size: ProblemSize) -> None:  # most methods solve every problem
         """Raise InvalidParameter for a problem that it cannot solve."""
@@ -208,7 +247,8 @@ class Method(ABC):
             return size.block_size
         most = size.rows if size.most_block_rows is None else size.most_block_rows
         usual = EXACT_BLOCK if size.exact and not size.on_gpu else BLOCK
-        return size.rows if size.rows <= min(cls.one_block[size.on_gpu], most) else min(usual, most)
+        one_block = size.direct_rows or cls.one_block[size.on_gpu]
+        return size.rows if size.rows <= min(one_block, most) else min(usual, most)
 
     @classmethod
     def max_epochs(cls, size: ProblemSize) -> float:
@@ -245,6 +285,11 @@ class Method(ABC):
 
     def epoch_ended(self, gap: Gap) -> None:  # noqa: B027  # most methods need no check
         """Adapt to the gap of the last iterate, at the end of an epoch."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether every column has reached the tolerance by the method's own count, so that the gap is evaluated."""
+        return False
 
     def restarted(self) -> None:  # noqa: B027  # most methods keep nothing that depends on α
         """Begin at the present α, which was set from outside."""

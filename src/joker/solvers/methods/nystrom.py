@@ -27,6 +27,7 @@ ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows 
 TILE = 512  # rows, on the CPU
 WIDE_ROWS = 1_024  # rows of B that are converted to float64 at a time, at most
 SMALL_LAMBDA = 30  # times the rounding error of the largest eigenvalue: a smaller λ needs float64
+MORE_JITTER, MOST_JITTERS = 8.0, 16  # by how much jitter grows where a factor does not exist, and how often
 JITTER = 10  # units in the last place of the trace that are added to K[R, R], so that its factor exists
 
 
@@ -55,11 +56,11 @@ class Nystrom:
         n, device = len(x), x.device
         chosen = torch.multinomial(_positive(weights), r, generator=generator(seed, "landmarks")).sort().values
         z = x[chosen.to(x.index_device)]
-        corner = kernel(z, z).double()
+        corner = kernel(z, z).to(torch.float64, copy=True)  # a kernel may return a view
         jitter = JITTER * torch.finfo(x.dtype).eps * corner.diagonal().sum()
         corner.diagonal().add_(jitter)
         inverse = torch.linalg.solve_triangular(
-            torch.linalg.cholesky(corner), torch.eye(r, dtype=torch.float64, device=device), upper=False
+            factor(corner, 0.0), torch.eye(r, dtype=torch.float64, device=device), upper=False
         ).to(x.dtype)  # L⁻¹
         del corner
         self.B = torch.empty(n, r, dtype=x.dtype, device=device)
@@ -98,12 +99,30 @@ class Nystrom:
         return weighted.mul_(self.weights / self.lam)
 
 
+def factor(matrix: Tensor, jitter: float) -> Tensor:  # (r, r), float64
+    """Return the Cholesky factor of a matrix with ``jitter`` on its diagonal, which is added in place.
+
+    Where rounding errors have made the matrix indefinite, more is added; where that does not help, the factor is that
+    of its diagonal.
+    """
+    step = torch.finfo(matrix.dtype).eps * len(matrix) * float(matrix.diagonal().abs().amax())
+    for _ in range(MOST_JITTERS):
+        matrix.diagonal().add_(jitter)
+        found = torch.linalg.cholesky_ex(matrix)
+        if not bool(found.info):
+            root: Tensor = found.L
+            return root
+        del found
+        jitter = MORE_JITTER * max(jitter, step)
+    return torch.diag(matrix.diagonal().clamp(min=torch.finfo(matrix.dtype).tiny).sqrt())
+
+
 def _solver(gram: Tensor, lam: Tensor) -> Callable[[Tensor], Tensor]:  # (r, r), (t,)
     """Return a function that multiplies a column by (λ I + gram)⁻¹ of its λ; several λ share the eigenvectors."""
     if len(lam.unique()) == 1:
         gram.diagonal().add_(lam[0])
-        factor = torch.linalg.cholesky(gram)
-        return lambda u: torch.cholesky_solve(u, factor)
+        root = factor(gram, 0.0)
+        return lambda u: torch.cholesky_solve(u, root)
     values, vectors = torch.linalg.eigh(gram)
     inverse = 1 / (values.clamp(min=0)[:, None] + lam)  # (r, t)
     return lambda u: vectors @ (inverse * (vectors.T @ u))

@@ -21,7 +21,7 @@ from joker.runtime import chunks, tile_bytes, tiles
 from joker.solvers.feature_state import FeatureState
 from joker.solvers.kernel_cache import cache_bytes, cached_rows, sum_bytes
 from joker.solvers.methods.method import AFTER_LAYOUT, Item, KernelMemory, Method, ProblemSize, exact_epochs
-from joker.solvers.methods.nystrom import Nystrom, landmarks, nystrom_bytes
+from joker.solvers.methods.nystrom import Nystrom, factor, landmarks, nystrom_bytes
 from joker.solvers.problem import Problem, Settings
 from joker.solvers.state import ExactState, SavedTensors, State
 
@@ -87,7 +87,7 @@ class KernelPcg(Pcg):
         chosen = landmarks(n, room // 2, itemsize)
         taken = nystrom_bytes(n, chosen, itemsize)
         items = [Item("preconditioner", taken, AFTER_LAYOUT)]
-        if size.on_gpu:
+        if size.on_gpu or size.kernel_in_memory:
             return KernelMemory(0, chosen, tuple(items))
         sums, block = sum_bytes(n, size.columns), min(cls.block_rows(size), n)
         rows = cached_rows(n, block, room - taken - sums, itemsize, n)
@@ -164,8 +164,7 @@ def column_dot(u: Tensor, v: Tensor) -> Tensor:  # (t,)
 GRAM_EPOCHS = 50  # that max_epochs="auto" allows: a few passes are usually enough
 GRAM_WORK, GPU_GRAM_WORK = 2 * 10**12, 10**15  # entries of features times their number, up to which a Gram matrix pays
 GRAM_VECTORS = 12  # (m, t) and (n, t) matrices beside the state, some in float64
-# Added to the diagonal before it is factorised, in units of the rounding error of the Gram matrix; more if that fails.
-JITTER, MORE_JITTER, MOST_JITTERS = 1.0, 8.0, 8
+JITTER = 1.0  # added to the diagonal before it is factorised, in units of the rounding error of the Gram matrix
 
 
 def gram_bytes(m: int, itemsize: int) -> int:
@@ -234,8 +233,8 @@ class NormalEquationsPcg(Pcg):
         self._factor = self._factorise() if self._factor is None else self._factor
         if number == 0:
             self._evaluate()
-        r, factor = progress.r, self._factor
-        z = torch.cholesky_solve(r, factor)
+        r = progress.r
+        z = torch.cholesky_solve(r, self._factor)
         norm = (r * z).sum(0)
         p = progress.p.mul_(torch.where(progress.norm > 0, norm / progress.norm, 0.0)).add_(z)
         curvature = (p * (p + self._product(p))).sum(0)
@@ -290,16 +289,7 @@ class NormalEquationsPcg(Pcg):
         gram.diagonal().add_(1.0)
         # A factor that barely exists has pivots that are rounding errors, and its inverse would be useless.
         jitter = JITTER * torch.finfo(gram.dtype).eps * len(gram) ** 0.5 * gram.diagonal().mean()
-        gram = gram.double()
-        for _ in range(MOST_JITTERS):
-            gram.diagonal().add_(jitter)
-            found = torch.linalg.cholesky_ex(gram)
-            if not bool(found.info):
-                factor: Tensor = found.L
-                return factor
-            del found
-            jitter = MORE_JITTER * jitter
-        return torch.diag(gram.diagonal().sqrt())
+        return factor(gram.double(), float(jitter))
 
     def release(self) -> None:
         self._factor = None

@@ -1,0 +1,450 @@
+"""Newton's method with a proximal term, in the space of the features or of a low-rank factor of the kernel matrix.
+
+The dual problem is to minimise ½ ‖Gᵀα‖² + Σ ψ(α_i) + αᵀe, where G are the features of all rows, and e = 0. With the
+exact kernel G is a pivoted Cholesky factor, and e = (K - G Gᵀ) α at the α of the last step: what the factor leaves out
+is corrected from step to step.
+
+A proximal term μ/2 ‖α - α⁰‖² makes α a function of the predictions, one row at a time, that is piecewise linear; then
+θ = Gᵀα(Gθ + e) is an equation for θ whose derivative is I + Gᵀ D G, with D = 1 / (ψ'' + μ) for the rows that are at no
+end of their box and at no kink, and 0 for all others. Newton's method with a line search solves it in a few steps. Then
+α⁰ moves to α, and μ becomes smaller. Neither a large C nor nearly equal rows make it slow, which they do to blocks.
+
+Where the features are sparse inputs, G is a sparse matrix, and conjugate gradients find the direction of a step from
+the rows with D > 0, as precisely as the step needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from joker.data import SparseRows
+from joker.errors import InvalidParameter
+from joker.losses import Scaled, scaled
+from joker.runtime import chunks
+from joker.solvers.feature_state import FeatureState
+from joker.solvers.kernel_cache import KernelFunction
+from joker.solvers.methods.method import AFTER_LAYOUT, Item, KernelMemory, Method, ProblemSize
+from joker.solvers.methods.nystrom import factor
+from joker.solvers.problem import Problem, Settings
+from joker.solvers.state import ExactState, State
+
+EPOCHS = 20  # that max_epochs="auto" allows; one or two are usually enough
+WORK = 10**11  # rows times the square of the features, up to which Newton's method pays
+RANK_WORK = 40  # the same with the exact kernel, times the square of the rows
+LEAST_SCALE = 100.0  # the largest kernel value over the smallest λ / w, from which a low rank is made use of
+MOST_COLUMNS = 32  # each column is solved on its own
+MORE_RANK, EXTRA_RANK = 2, 16  # the rank of all rows is at most so many times that of a sample, and some more
+SHRINK, LEAST_SHRINK = 0.2, 0.7  # of μ, when α⁰ moves: the most, and the least where the gap is nearly small enough
+MOST_OUTER, MOST_NEWTON, MOST_HALVINGS = 40, 60, 30
+MOST_WORSE = 4  # values of μ in a row that do not lower the gap
+FAR = 0.5  # a relative gap above which it may rise
+SOLVED = 0.1  # the share of the gap that is due to the residual of θ, at which α⁰ moves
+LEAST_RESIDUAL = 1e-10  # of θ, relative to θ: no step makes it smaller
+NEARLY = 2.0  # times the aim: the gap of θ and α below which the gap of α alone is computed
+SUFFICIENT = 1e-4  # share of the predicted decrease that a step must reach
+LEFT_OUT = 0.3  # of the tolerance, that predictions may lack before they are corrected
+LEAST_TOL = 1e-6
+LEAST_AIM = 1e-12  # float64 sums have such errors
+AIM, SURE_AIM = 0.5, 0.9  # of the tolerance: the last step must not end just above it; and with features in float64
+VECTORS = 24  # float64 numbers of a row
+SPARSE_WORK = 1_000  # operations of dense matrices that take as long as those of a sparse Newton step on one entry
+ENTRY_BYTES = 48  # of an entry of a sparse G, and of the same among the rows with D > 0
+LEAST_MU = 0.25  # of the mean squared length of a row: the first μ with sparse inputs, or more
+ROUGHLY, LEAST_SHARE = 0.2, 1e-3  # the residual of a direction relative to g, at first and at least
+FEWER = 0.7  # of all rows: fewer with D > 0 are copied
+MOST_PRODUCTS = 2_000  # of conjugate gradients
+WHOLE_ROWS = 512  # rows up to which the kernel matrix is computed as a whole, and not a column at a time
+
+
+class Factor(Protocol):
+    """G, with its products, and the least value of the first μ."""
+
+    least_mu: float
+
+    def apply(self, theta: Tensor, /) -> Tensor: ...  # (r,) -> (n,)
+    def transposed(self, alpha: Tensor, /) -> Tensor: ...  # (n,) -> (r,)
+    def direction(self, D: Tensor, g: Tensor, share: float, /) -> Tensor: ...  # (n,), (r,) -> (r,)
+
+
+class DenseFactor:
+    """G as a matrix in float64."""
+
+    least_mu = 0.0
+
+    def __init__(self, G: Tensor) -> None:  # (n, r)
+        self.G = G
+
+    def apply(self, theta: Tensor, /) -> Tensor:
+        return self.G @ theta
+
+    def transposed(self, alpha: Tensor, /) -> Tensor:
+        return self.G.T @ alpha
+
+    def direction(self, D: Tensor, g: Tensor, share: float = 0.0, /) -> Tensor:
+        """Return -(I + Gᵀ D G)⁻¹ g, however large a ``share`` of g its residual may be."""
+        r = self.G.shape[1]
+        hessian = torch.eye(r, dtype=D.dtype, device=D.device)
+        active = D.nonzero()[:, 0]
+        for rows in chunks(len(active), r):
+            part = self.G[active[rows]]
+            hessian.addmm_(part.T, part * D[active[rows]][:, None])
+        return -torch.cholesky_solve(g[:, None], factor(hessian, 0.0))[:, 0]
+
+
+class SparseFactor:
+    """G as a sparse matrix in float64: the inputs of all rows, and so many columns of ones.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.data import sparse_rows
+    >>> from joker.solvers.methods.newton import SparseFactor
+    >>> rows = sparse_rows(torch.tensor([0, 1, 2]), torch.tensor([2, 0]), torch.tensor([1.0, 5.0]), inputs=3)
+    >>> SparseFactor(rows, constants=1).apply(torch.tensor([1.0, 1.0, 1.0, 0.5], dtype=torch.float64)).tolist()
+    [1.5, 5.5]
+    """
+
+    def __init__(self, x: SparseRows, constants: int = 0) -> None:
+        (n, d), G = x.shape, x.matrix().astype(np.float64, copy=False)
+        ends = np.repeat(G.indptr[1:], constants)
+        columns = np.insert(G.indices, ends, np.tile(np.arange(d, d + constants), n))
+        values, starts = np.insert(G.data, ends, 1.0), G.indptr + constants * np.arange(n + 1)
+        self.G = type(G)((values, columns, starts), shape=(n, d + constants))
+        self.transpose = self.G.T
+        self.least_mu = LEAST_MU * float(values @ values) / n
+
+    def apply(self, theta: Tensor, /) -> Tensor:
+        return torch.from_numpy(self.G @ theta.numpy())
+
+    def transposed(self, alpha: Tensor, /) -> Tensor:
+        return torch.from_numpy(self.transpose @ alpha.numpy())
+
+    def direction(self, D: Tensor, g: Tensor, share: float = ROUGHLY, /) -> Tensor:
+        """Return -(I + Gᵀ D G)⁻¹ g, with a residual of at most so large a share of g."""
+        active, weights = D.nonzero()[:, 0].numpy(), D.numpy()
+        G = self.G
+        if len(active) < FEWER * len(weights):
+            G, weights = G[active], weights[active]
+        return torch.from_numpy(_conjugate_gradients(G, weights, -g.numpy(), share))
+
+
+def _conjugate_gradients(
+    G: Any, D: NDArray[np.float64], b: NDArray[np.float64], share: float
+) -> NDArray[np.float64]:  # (k, r), (k,), (r,) -> (r,)
+    """Return x with (I + Gᵀ D G) x ≈ b; the preconditioner divides residuals.
+
+    Roots of the diagonal of the matrix are better divisors than the diagonal: half as many products are needed where
+    some inputs are much more frequent than others, because frequent inputs are correlated.
+    """
+    transposed = G.T
+    squares = type(transposed)((G.data * G.data, G.indices, G.indptr), shape=transposed.shape)
+    divisor = np.sqrt(1 + squares @ D)
+    x, r = np.zeros_like(b), b.copy()
+    z = r / divisor
+    p, rz, enough = z.copy(), r @ z, share**2 * (b @ b)
+    for _ in range(MOST_PRODUCTS):
+        if r @ r <= enough:
+            break
+        q = transposed @ (D * (G @ p))
+        q += p
+        step = rz / (p @ q)
+        x += step * p
+        r -= step * q
+        np.divide(r, divisor, out=z)
+        rz, before = r @ z, rz
+        p *= rz / before
+        p += z
+    return x
+
+
+def pivoted_cholesky(
+    column: Callable[[int], Tensor], diagonal: Tensor, most: int, tol: float
+) -> tuple[Tensor, float]:  # (n,) -> (n, r)
+    """Return a factor G of at most ``most`` columns with K ≈ G Gᵀ, and the largest diagonal entry of K - G Gᵀ.
+
+    ``column`` returns a column of K. The factor ends where that entry is at most ``tol``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.solvers.methods.newton import pivoted_cholesky
+    >>> x = torch.linspace(0, 1, 50, dtype=torch.float64)
+    >>> K = torch.exp(-((x[:, None] - x) ** 2))
+    >>> G, left = pivoted_cholesky(lambda j: K[j], K.diagonal(), 50, 1e-9)
+    >>> G.shape[1] < 12 and left <= 1e-9
+    True
+    """
+    left = diagonal.clone()
+    rows = torch.empty(most, len(left), dtype=left.dtype, device=left.device)
+    if not left.is_cuda:  # the same memory; a call of NumPy takes a third of the time of a call of torch
+        return _pivot(lambda j: column(j).numpy(), left.numpy(), rows.numpy(), tol)
+    return _pivot(column, left, rows, tol)
+
+
+def _pivot(column: Callable[[int], Any], left: Any, rows: Any, tol: float) -> tuple[Tensor, float]:
+    """Fill the rows of Gᵀ, in arrays of torch or of NumPy, and ``left``, the diagonal of what is left."""
+    r = 0
+    while r < len(rows):
+        pivot = int(left.argmax())
+        value = float(left[pivot])
+        if value <= tol:
+            break
+        new = rows[r]
+        new[:] = column(pivot)
+        new -= rows[:r, pivot] @ rows[:r]
+        new *= value**-0.5
+        left -= new * new
+        left[left < 0] = 0
+        left[pivot] = 0
+        r += 1
+    return torch.as_tensor(rows[:r]).T, float(left.max())
+
+
+def rank_tolerance(size: float, penalty: float, tol: float, n: int) -> float:
+    """Return the diagonal of K that a factor may leave out: its part of predictions is then below the tolerance."""
+    least: float = max(tol, LEAST_TOL) * penalty / n**0.5
+    return max(1e-13 * size, LEFT_OUT * least)
+
+
+def is_sparse(n: int, width: int, entries: int | None) -> bool:
+    """Return whether n rows with so many entries, and columns of G, are faster as a sparse matrix."""
+    return entries is not None and SPARSE_WORK * entries <= n * width**2
+
+
+class Newton(Method):
+    """Proximal Newton steps in the weights θ; a step of the solve is a whole run of them, for each column."""
+
+    name = "newton"
+    linear = False
+    in_blocks = False
+    long_epochs = False
+    wide = True
+
+    def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
+        super().__init__(state, problem, settings)
+        self._factor: Factor | None = None
+
+    @classmethod
+    def serves(cls, size: ProblemSize) -> bool:
+        plain = not any(isinstance(bound, Tensor) for bound in (size.loss.lower, size.loss.upper, size.loss.kink))
+        return size.loss.quadratic and size.loss.group == 1 and plain and size.processes == 1
+
+    @classmethod
+    def needs_rank(cls, size: ProblemSize, asked: bool) -> bool:
+        return size.exact and not size.linear and cls.serves(size) and (asked or size.scale >= LEAST_SCALE)
+
+    @classmethod
+    def check(cls, size: ProblemSize) -> None:
+        if not size.exact:
+            return
+        if size.rank is None:
+            raise InvalidParameter(
+                f"method={cls.name!r} needs features, or a kernel matrix of low rank; the rank is not low. "
+                "Use method='auto'."
+            )
+
+    @classmethod
+    def suits(cls, size: ProblemSize) -> bool:
+        whole = size.to_the_end and not size.linear
+        if not (cls.serves(size) and whole and size.columns <= MOST_COLUMNS):
+            return False
+        if size.exact and (size.rank is None or size.scale < LEAST_SCALE):
+            return False
+        return cls._pays(size) and cls._bytes(size) <= size.gram_room
+
+    @classmethod
+    def _pays(cls, size: ProblemSize) -> bool:
+        """Return whether its work is little enough."""
+        if size.exact:
+            return (size.rank or 0) ** 2 <= RANK_WORK * size.rows
+        if cls._sparse(size) and not size.on_gpu:
+            return SPARSE_WORK * (size.entries or 0) <= WORK
+        return size.rows * cls._width(size) ** 2 <= WORK
+
+    @classmethod
+    def _sparse(cls, size: ProblemSize) -> bool:
+        """Return whether G is a sparse matrix."""
+        return not size.on_gpu and is_sparse(size.rows, cls._width(size), size.entries)
+
+    @classmethod
+    def _width(cls, size: ProblemSize) -> int:
+        """Return the columns of G, at most."""
+        if size.n_features is not None:
+            return size.n_features
+        return min(size.rows, MORE_RANK * (size.rank or size.rows) + EXTRA_RANK)
+
+    @classmethod
+    def _bytes(cls, size: ProblemSize) -> int:
+        r = cls._width(size)
+        if cls._sparse(size):
+            return ENTRY_BYTES * ((size.entries or 0) + size.rows) + 8 * VECTORS * (size.rows + r)
+        return 8 * (2 * size.rows * r + 4 * r * r + VECTORS * size.rows)
+
+    @classmethod
+    def block_rows(cls, size: ProblemSize) -> int:
+        return min(super().block_rows(size), max(1, size.rows - 1)) if size.block_size is None else size.block_size
+
+    @classmethod
+    def max_epochs(cls, size: ProblemSize) -> float:
+        return EPOCHS
+
+    @classmethod
+    def memory(cls, size: ProblemSize, order_bytes: int) -> tuple[Item, ...]:
+        return (Item("factor of the kernel, and the Hessian", cls._bytes(size), AFTER_LAYOUT),)
+
+    @classmethod
+    def kernel_memory(cls, size: ProblemSize, room: int) -> KernelMemory:
+        return KernelMemory(0, cls._width(size), ())
+
+    def step(self, number: int) -> None:
+        G = self._factor = self._factor or self._make_factor()
+        alpha = self.state.alpha.double()
+        sure = isinstance(self.state, FeatureState) and alpha is self.state.alpha
+        aim = max(LEAST_AIM, (SURE_AIM if sure else AIM) * self.settings.tol / 4**number)
+        for column in range(alpha.shape[1]):
+            y, loss = self._column(column)
+            a = loss.clamp(y, alpha[:, column])
+            e = torch.zeros_like(a)
+            if isinstance(self.state, ExactState):
+                e = self.state.image[:, column].double() - G.apply(G.transposed(a))
+            alpha[:, column] = _Column(G, y, loss, e).solve(a, aim)
+        self.state.reset(alpha.to(self.state.alpha.dtype))
+
+    def _column(self, column: int) -> tuple[Tensor, Scaled]:  # (n,)
+        """Return the targets of a column, and its loss."""
+        y, c = self.problem.targets.take(slice(0, len(self.state.alpha)))
+        y, c = torch.broadcast_tensors(y, c)
+        return y[:, column].double(), scaled(self.problem.loss, c[:, column].double())
+
+    def _make_factor(self) -> Factor:
+        x = self.state.x
+        if isinstance(self.state, FeatureState):
+            sparse = self.state.sparse_rows
+            if sparse is not None and is_sparse(len(x), len(self.state.image), len(sparse.values)):
+                return SparseFactor(sparse, self.state.features.constants or 0)
+            G = torch.empty(len(x), len(self.state.image), dtype=torch.float64, device=x.device)
+            for rows in chunks(len(x), G.shape[1]):
+                G[rows] = self.state.features(x[rows])
+            return DenseFactor(G)
+        assert isinstance(self.state, ExactState)
+        return DenseFactor(self._low_rank(self.state.kernel, x[slice(0, len(x))].double(), self.state.landmarks))
+
+    def _low_rank(self, kernel: KernelFunction, x: Tensor, most: int) -> Tensor:  # (n, d) -> (n, r)
+        diagonal = kernel.diag(x)
+        penalty = 1 / float(self.problem.targets.take(slice(0, len(x)))[1].max())
+        tol = rank_tolerance(float(diagonal.max()), penalty, self.settings.tol, len(x))
+        matrix = kernel(x, x) if len(x) <= WHOLE_ROWS else None
+
+        def column(j: int) -> Tensor:
+            return kernel(x, x[j : j + 1])[:, 0] if matrix is None else matrix[j]
+
+        return pivoted_cholesky(column, diagonal, most, tol)[0].contiguous()
+
+    def release(self) -> None:
+        self._factor = None
+
+
+class _Column:
+    """The problem of one column: G, targets, the loss with its factors, and the fixed part e of the predictions."""
+
+    def __init__(self, G: Factor, y: Tensor, loss: Scaled, e: Tensor) -> None:
+        self.G, self.y, self.loss, self.e = G, y, loss, e
+        self.low, self.high = (bound.expand_as(y) for bound in loss.box(y))
+
+    def solve(self, a: Tensor, aim: float) -> Tensor:
+        """Return α at which the relative gap of this problem is at most ``aim``, or the best one found."""
+        mu = self._first_mu()
+        centre, theta = a, self.G.transposed(a)
+        best, least, worse = a, self._gap(a, theta), 0
+        for _ in range(MOST_OUTER):
+            theta, a, gap, shrink = self._newton(theta, _Proximal(self, centre, mu), aim)
+            worse = 0 if gap < least or least > FAR else worse + 1
+            best, least = (a, gap) if gap < least else (best, least)
+            if least <= aim or worse == MOST_WORSE:
+                break
+            if shrink < 1:
+                centre, mu = a, mu * shrink
+        return best
+
+    def _first_mu(self) -> float:
+        """Return 1 over the width of the widest box, or more; 0 without boxes. A row of weight 0 has the width 0."""
+        width = self.high - self.low
+        widest = float(width[width < 1e300].amax()) if bool((width < 1e300).any()) else 0.0
+        return max(1 / widest, self.G.least_mu) if widest > 0 else 0.0
+
+    def _newton(self, theta: Tensor, problem: _Proximal, aim: float) -> tuple[Tensor, Tensor, float, float]:
+        """Return θ, α, its gap and what μ shrinks by: 1 where the problem with the proximal term is not solved."""
+        f, last, shrink = self.G.apply(theta), 0.0, 1.0
+        value, a, free = problem.merit(theta, f)
+        for _ in range(MOST_NEWTON):
+            image = self.G.transposed(a)
+            g = theta - image
+            residual, (total, relative) = float(g.norm()), self._difference(a, image, theta, f)
+            if relative <= NEARLY * aim and (gap := self._gap(a, image)) <= aim:
+                return image, a, gap, 1.0
+            solved = relative > aim and residual**2 / 2 <= SOLVED * total
+            if solved or residual <= LEAST_RESIDUAL * float(theta.norm()):
+                shrink = min(LEAST_SHRINK, max(SHRINK, (aim / max(relative, aim) / 4) ** 0.5))
+                break
+            precise = relative <= aim and last > 0
+            share = min(ROUGHLY, max(LEAST_SHARE, (residual / last) ** 2)) if precise else ROUGHLY
+            direction, last = self.G.direction(problem.weights(a, free), g, share), residual
+            along, slope, length = self.G.apply(direction), float(g @ direction), 1.0
+            for _ in range(MOST_HALVINGS):
+                new = problem.merit(theta + length * direction, f + length * along)
+                if new[0] <= value + SUFFICIENT * length * slope + 1e-13 * abs(value):
+                    break
+                length /= 2
+            else:
+                break  # rounding errors are larger than the decrease
+            theta, f = theta + length * direction, f + length * along
+            value, a, free = new
+        return theta, a, self._gap(a, self.G.transposed(a)), shrink
+
+    def _gap(self, a: Tensor, image: Tensor) -> float:
+        """Return the relative gap of α, whose image is Gᵀα."""
+        return self._difference(a, image, image, self.G.apply(image))[1]
+
+    def _difference(self, a: Tensor, image: Tensor, theta: Tensor, f: Tensor) -> tuple[float, float]:
+        """Return the primal objective of θ, whose predictions are f and e, less the dual one of α; and its share."""
+        primal = float(self.loss.value(self.y, f + self.e).sum()) + float(theta @ theta) / 2
+        dual = float(self.loss.psi(self.y, a).sum()) + float(image @ image) / 2 + float(a @ self.e)
+        return primal + dual, (primal + dual) / max(abs(primal), abs(dual), torch.finfo(torch.float64).tiny)
+
+
+class _Proximal:
+    """The problem of a column with the proximal term μ/2 ‖α - α⁰‖²: a quadratic function of α beside its kink."""
+
+    def __init__(self, column: _Column, centre: Tensor, mu: float) -> None:
+        loss, y = column.loss, column.y
+        self.column, self.centre, self.mu = column, centre, mu
+        self.h = loss.psi_curvature(y, centre) + mu
+        self.slope = loss.psi_slope(y, centre) + column.e
+        self.kink = loss.kink / self.h
+        self.base = centre - self.slope / self.h  # α where f = 0
+        smooth = loss.psi(y, centre) - loss.kink * centre.abs() + centre * column.e
+        self.constant = float(smooth.sum())
+
+    def merit(self, theta: Tensor, f: Tensor) -> tuple[float, Tensor, Tensor]:
+        """Return the objective whose derivative is θ - Gᵀα, α, and α as it were without its box; f is Gθ."""
+        loss, free = self.column.loss, self.base - f / self.h
+        if loss.kink:
+            free -= torch.clamp(free, -self.kink, self.kink)
+        a = torch.clamp(free, self.column.low, self.column.high)
+        move = a - self.centre
+        rows = self.constant + float(self.centre @ f) + float(move @ (f + self.slope + self.h * move / 2))
+        kinks = loss.kink * float(a.abs().sum()) if loss.kink else 0.0
+        return float(theta @ theta) / 2 - rows - kinks, a, free
+
+    def weights(self, a: Tensor, free: Tensor) -> Tensor:
+        """Return D."""
+        inside = (free > self.column.low) & (free < self.column.high)
+        if self.column.loss.kink:
+            inside &= a != 0
+        return torch.where(inside, 1 / self.h, 0.0)
