@@ -218,7 +218,7 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan, wide: Rows | Non
         state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed, current())
     state.wide = wide or state.wide
     if current().size > 1:
-        check_processes(state, problem, spec.settings)
+        check_processes(state, problem, spec.facts)
     return Training(Descent(state, problem, spec.settings, spec.method), kernel, features)
 
 

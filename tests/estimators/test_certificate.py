@@ -34,7 +34,7 @@ def true_gap(model: Any, x: Any, y: Any, loss: str, lam: float) -> float:
     alpha = np.zeros(len(x))
     np.add.at(alpha, at, machine.alpha[:, 0].double().numpy())
     matrix = kernel_matrix("gaussian", model.bandwidth_, x)
-    return relative_gap(loss, y, np.full(len(x), 1 / lam), alpha, matrix @ alpha)
+    return relative_gap(loss, y, np.full(len(x), 1 / lam), alpha, matrix)
 
 
 @pytest.mark.parametrize("bandwidth", [0.01, 0.003, 0.001])
@@ -95,3 +95,17 @@ def test_hinge_with_a_large_penalty_reaches_the_tolerance() -> None:
     x, y = smooth(1_300)
     model = joker.KernelSVC(loss="hinge", lam=1e-4, random_state=0).fit(x, np.where(y > 0, 1, -1))
     assert model.gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("method", ["auto", "conjugate_gradients"])
+def test_a_linear_kernel_leaves_the_rows_as_they_are(method: str, precision: str) -> None:
+    """Its features are the rows themselves, and no copy of them: a product in place would change those of the user."""
+    x, y = smooth(600)
+    x = x.astype(precision)
+    before, settings = x.copy(), {"fit_intercept": False, "standardize": False, "scale_target": False, "block_size": 64}
+    y = y - np.median(y)
+    model = joker.KernelRidge(kernel="linear", lam=0.5, method=method, precision=precision, **settings).fit(x, y)
+    np.testing.assert_array_equal(x, before)
+    weights = np.linalg.solve(x.T @ x + 0.5 * np.eye(3), x.T @ (y - model._offset))
+    np.testing.assert_allclose(model.predict(x), x @ weights + model._offset, atol=0.02)

@@ -60,10 +60,9 @@ def test_the_work_space_stays_inside_the_budget_and_uses_it(single_thread, kerne
 
 @every_kernel
 def test_threads_count_the_tiles_that_they_compute(monkeypatch, kernel):
-    """Two threads halve the rows of a matrix; then the budget has to hold two halves, not two wholes."""
+    """The rows are divided; then the budget of two tiles allows two threads."""
     shared = []
     monkeypatch.setattr(matvec_module, "share", lambda work, parts, most: shared.append((list(parts), most)))
-    monkeypatch.setattr(matvec_module, "thread_count", lambda: 2)
     x, z, v = problem(2 * SHORTEST, 40, t=1)
     matvec(kernel, x, z, v, 2 * kernel.work_bytes(SHORTEST, 40, 4, 8))
     assert shared == [([0, SHORTEST], 2)]
@@ -72,7 +71,6 @@ def test_threads_count_the_tiles_that_they_compute(monkeypatch, kernel):
 def test_a_small_matrix_is_not_divided(monkeypatch):
     shared = []
     monkeypatch.setattr(matvec_module, "share", lambda work, parts, most: shared.append(list(parts)))
-    monkeypatch.setattr(matvec_module, "thread_count", lambda: 16)
     matvec(kernels.Gaussian(), *problem(SHORTEST, 40, t=1))
     assert shared == [[0]]
 

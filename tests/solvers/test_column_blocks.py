@@ -94,12 +94,12 @@ def test_a_path_and_an_intercept() -> None:
     x, y = classes(600, 10)
     both = []
     for method in ("column_blocks", "greedy_blocks"):
-        settings = Settings(method=method, block_size=64, max_epochs=500, tol=1e-5)
+        settings = Settings(method=method, block_size=64, max_epochs=500, tol=1e-4)
         lam = torch.logspace(-2, 1, 10)
         training = joker.prepare(x, y, loss="hinge", lam=lam, intercept=True, bandwidth=1.0, settings=settings)
         both.append(training.run()[1])
     assert both[0].reason is Reason.TOLERANCE
-    assert torch.allclose(both[0].gap.dual, both[1].gap.dual, rtol=2e-5)
+    assert torch.allclose(both[0].gap.dual, both[1].gap.dual, rtol=2e-4)
 
 
 def test_batches_of_columns_and_finished_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_problems_that_it_cannot_solve_are_refused(values: dict[str, Loss | bool
 
 
 def test_an_estimator_with_many_classes_uses_it() -> None:
-    x, y = classes(1_200, 40)
+    x, y = classes(1_200, 50)
     labels = y.argmax(1).numpy()
     model = joker.KernelSVC(random_state=0).fit(x.numpy(), labels)
     assert "kernel matrix" in [item.name for item in model.plan_.items]

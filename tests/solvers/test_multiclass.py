@@ -14,7 +14,8 @@ from joker import losses
 from joker.data import make_targets
 from joker.errors import InvalidData
 from joker.prepare import prepare
-from joker.solvers import Descent, Problem, Reason, Report, Settings
+from joker.solvers import Descent, Problem, Reason, Report, Settings, loop
+from joker.solvers.report import certify_unrounded
 
 names = pytest.mark.parametrize("name", NAMES)
 modes = pytest.mark.parametrize("mode", ["exact", "features"])
@@ -149,3 +150,20 @@ def test_a_gpu_descends_as_the_cpu_does(name: str, m: int | None, momentum: bool
     gpu, cpu = (_prepared(name, place, m, max_epochs=6, momentum=momentum).run() for place in ("cuda", "cpu"))
     torch.testing.assert_close(gpu.gap.dual.cpu(), cpu.gap.dual, rtol=2e-2, atol=1e-3)
     assert gpu.relative_gap < 2 * cpu.relative_gap + 1e-3
+
+
+@names
+def test_the_gap_is_certified_for_the_dual_variables_that_are_returned(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float32 every clamp moves the shares by rounding errors: none may follow the certificate."""
+    certified = []
+
+    def kept(state: object, problem: object, points: list[tuple[torch.Tensor, torch.Tensor]], *rest: object, **named):
+        certified.append(points[0][0].clone())
+        return certify_unrounded(state, problem, points, *rest, **named)
+
+    monkeypatch.setattr(loop, "certify_unrounded", kept)
+    data = several_classes("exact", False, n=60, k=4)
+    report = data.descent(name, [1e-5], torch.float32, block_size=32, max_epochs=2, averaging=False).run()
+    assert torch.equal(certified[-1], report.alpha)

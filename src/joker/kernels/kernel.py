@@ -18,7 +18,7 @@ from joker.errors import BudgetTooSmall, DegenerateBandwidth, InvalidParameter, 
 from joker.ops.gram import add_product
 from joker.ops.triton_support import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes, generator
-from joker.runtime.devices import share, thread_count
+from joker.runtime.devices import share
 
 NUMPY_EXP = torch.backends.cpu.get_cpu_capability().startswith("AVX512")  # NumPy's takes half the time of torch's there
 # The smallest result of `decay` is the smallest normal number to this power: e⁻⁶¹ in float32, e⁻⁴⁹⁶ in float64.
@@ -38,13 +38,22 @@ def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
     return s.exp_()
 
 
-def squared_distance(x: Tensor, z: Tensor, scale: float = 1.0, dtype: torch.dtype | None = None) -> Tensor:
+# The rounding error of a squared distance in float64, in units of the bandwidth, above which differences are squared.
+# They take twice the time with twenty inputs.
+MOST_ROUNDING = 1e-12
+
+
+def squared_distance(
+    x: Tensor, z: Tensor, scale: float = 1.0, dtype: torch.dtype | None = None, most_rounding: float = MOST_ROUNDING
+) -> Tensor:
     """Return ‖x_i − z_j‖² / scale² = (‖x_i‖² + ‖z_j‖² − 2⟨x_i, z_j⟩) / scale², in ``dtype`` or that of x.
 
     The three terms cancel when x_i is near z_j, and the rounding error of the result is about
     ε(‖x_i‖² + ‖z_j‖²). It is kept small in two ways. The mean of z is subtracted from all rows, which
     does not change distances and makes the norms small. The norms are reduced by a few ε, so that rounding
     makes a distance of zero negative, and it is clamped to 0. The distance of equal rows is exactly 0.
+    In float64 on the CPU, rows that are many units long have sums of squared differences instead: a certificate
+    of float64 relies on them.
 
     Parameters
     ----------
@@ -54,6 +63,8 @@ def squared_distance(x: Tensor, z: Tensor, scale: float = 1.0, dtype: torch.dtyp
         The unit of distances.
     dtype : torch.dtype, optional
         The type of the result; that of x by default.
+    most_rounding : float
+        The rounding error of a result in float64 above which differences are squared.
 
     Returns
     -------
@@ -71,9 +82,16 @@ def squared_distance(x: Tensor, z: Tensor, scale: float = 1.0, dtype: torch.dtyp
     x = (x - centre).div_(scale)
     z = (z - centre).div_(scale)
     # The rounding errors of a sum of d terms behave like a random walk and grow as √d.
-    shrink = 1 - (2 + math.sqrt(x.shape[1])) * torch.finfo(x.dtype).eps
-    distance = torch.addmm(_squared_norm(z).mul_(shrink), x, z.T, alpha=-2)
-    return distance.add_(_squared_norm(x).mul_(shrink).unsqueeze(1)).clamp_(min=0)
+    rounding = (2 + math.sqrt(x.shape[1])) * torch.finfo(x.dtype).eps
+    of_x, of_z = _squared_norm(x), _squared_norm(z)
+    if x.dtype == torch.float64 and not x.is_cuda and rounding * _largest(of_x, of_z) > most_rounding:
+        return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist").square_()
+    distance = torch.addmm(of_z.mul_(1 - rounding), x, z.T, alpha=-2)
+    return distance.add_(of_x.mul_(1 - rounding).unsqueeze(1)).clamp_(min=0)
+
+
+def _largest(*parts: Tensor) -> float:
+    return max((float(part.max()) for part in parts if len(part)), default=0.0)
 
 
 def _squared_norm(x: Tensor) -> Tensor:  # (b, d) -> (b,)
@@ -360,6 +378,9 @@ class KernelWithConstant(Kernel):
 
 LONGEST = 1_024  # rows or columns of a tile on the CPU: larger tiles do not fit the cache
 SHORTEST = 256  # rows of a tile that a thread computes: with fewer, threads wait for each other's Python calls
+# Tiles that the rows are divided into, for as many threads. It does not depend on their number, since the last bits of
+# a product of matrices depend on the number of rows.
+PARTS = 16
 
 
 def matvec(
@@ -384,7 +405,7 @@ def matvec(
         return out
     (rows, columns), threads = tile_shape(kernel, x, z, budget, row_bytes), 1
     if not v.is_cuda:
-        rows = min(rows, LONGEST, max(SHORTEST, -(-x.shape[0] // thread_count())))
+        rows = min(rows, LONGEST, max(SHORTEST, -(-x.shape[0] // PARTS)))
         columns = min(columns, LONGEST)
         tile_bytes = kernel.work_bytes(rows, columns, x.shape[1], x.dtype.itemsize)
         threads = budget // max(1, tile_bytes + rows * row_bytes[0] + columns * row_bytes[1])
@@ -414,7 +435,8 @@ def tile_shape(
         b, c = min(side, n), min(side, k)
         return kernel.work_bytes(b, c, d, itemsize) + b * row_bytes[0] + c * row_bytes[1]
 
-    side = bisect_right(range(1, max(n, k, 1) + 1), budget, key=work)
+    longest = max(n, k, 1)
+    side = longest if work(longest) <= budget else bisect_right(range(1, longest + 1), budget, key=work)
     if side < 1:
         raise BudgetTooSmall(
             f"memory must hold at least one entry of the {kernel.name} kernel matrix with {d} inputs; "

@@ -11,11 +11,20 @@ import torch
 from torch import Tensor
 
 from joker.errors import InvalidParameter, UnknownName
-from joker.kernels.kernel import Kernel, Radial, Stationary, check_bandwidth, decay, squared_distance
+from joker.kernels.kernel import (
+    MOST_ROUNDING,
+    Kernel,
+    Radial,
+    Stationary,
+    check_bandwidth,
+    decay,
+    squared_distance,
+)
 from joker.kernels.precomputed import PRECOMPUTED, FunctionKernel, KernelOfArrays, Precomputed
 from joker.ops.gram import gram, gram_fused, transposed_numbers
 
 _FLOAT64_BYTES = 8
+NEAR_ZERO = 1e-13  # the rounding error of a squared distance in float64 that its square root may have, near zero
 
 
 class Matern(Radial):
@@ -56,7 +65,8 @@ class Matern12(Matern):
         # squared differences.
         if self.own_profile and gram_fused(x, z):
             return gram(x, z, "matern12", self.bandwidth)
-        return self.profile(squared_distance(x, z, self.bandwidth, torch.float64).to(x.dtype))
+        most_rounding = NEAR_ZERO if x.dtype == torch.float64 else MOST_ROUNDING
+        return self.profile(squared_distance(x, z, self.bandwidth, torch.float64, most_rounding).to(x.dtype))
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         return decay(r2.sqrt_())

@@ -30,7 +30,7 @@ from joker.planning.plan import (
     rows_place,
     without_gaps,
 )
-from joker.runtime import format_bytes, tile_bytes
+from joker.runtime import format_bytes, format_least, tile_bytes
 from joker.solvers.feature_state import Chunking, choose_chunking, feature_step_bytes, two_blocks_bytes
 from joker.solvers.methods.method import (
     AFTER_LAYOUT,
@@ -220,10 +220,10 @@ def plan_fit(candidates: Iterable[FitMemory], budget: int | None, scratch: int, 
     assert budget is not None
     smallest = min(tried, key=lambda memory: memory.least)
     largest = max(smallest.held, key=lambda item: item.bytes)
-    raise BudgetTooSmall(
-        f"memory must hold everything that the fit needs; {format_bytes(budget)} is given and it takes at least "
-        f"{format_bytes(smallest.least)}, most of it for {largest.name}, {format_bytes(largest.bytes)}. "
-        f"Use memory={smallest.least} (bytes) or more."
+    raise BudgetTooSmall.naming(
+        smallest.least,
+        f"everything that the fit needs; {format_bytes(budget)} is given and it takes at least "
+        f"{format_least(smallest.least)}, most of it for {largest.name}, {format_bytes(largest.bytes)}",
     )
 
 
@@ -241,9 +241,10 @@ def scratch_beside_block(memory: FitMemory, scratch: int) -> int:
     block = spec.block_rows * row
     if block + least > scratch:
         rule = f"the {spec.block_rows} rows of a block as a dense tensor, and a tile" if block else f"at least {what}"
-        raise BudgetTooSmall(
-            f"memory must hold {rule}; {format_bytes(scratch)} is given and {format_bytes(block + least)} are needed. "
-            f"Use memory={block + least} (bytes) or more{', or a smaller block_size' if block else ''}."
+        raise BudgetTooSmall.naming(
+            block + least,
+            f"{rule}; {format_bytes(scratch)} is given and {format_least(block + least)} are needed",
+            ", or a smaller block_size" if block else "",
         )
     return scratch - block
 

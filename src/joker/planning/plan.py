@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,7 +24,7 @@ from joker.kernels import Kernel
 from joker.kernels.kernel import KernelWithConstant
 from joker.losses import Loss
 from joker.models import Machine
-from joker.runtime import format_bytes, tile_bytes
+from joker.runtime import format_bytes, format_least, tile_bytes
 from joker.solvers import Method, ProblemSize, Settings
 from joker.solvers.methods.method import TIMES, Item
 
@@ -33,6 +33,9 @@ MAX_SMALL_TILE = 4 * 10**6  # bytes of the smallest planned tile, where it has m
 MIN_GAPS, MAX_GAPS = 8 * 10**6, 32 * 10**6  # bytes, measured with the GNU C library
 ORDER_BYTES = 8  # of the random orders of an epoch and of the next one, for each row
 SMALL_ITEMS = 2**18  # bytes for everything that is too small to be listed
+
+
+OWN_FIELDS = {"device", "why_dtype"}  # processes have a GPU each, and a reason may have a number that is rounded
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,6 +78,12 @@ class FitSpec:
                 f"{rule} must be used in one process; there are {current().size}. Fit in one process, or use a kernel "
                 "of joker.kernels."
             )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All decisions that processes which fit one model must have in common."""
+        common = [field.name for field in fields(self) if field.name not in OWN_FIELDS]
+        return {**{name: getattr(self, name) for name in common}, "device": self.device.type}
 
     @property
     def columns(self) -> int:
@@ -267,10 +276,11 @@ class PredictMemory:
 def plan_predict(memory: PredictMemory, budget: int | None, scratch: int) -> Plan:
     """Return the plan of a prediction, or raise BudgetTooSmall with the smallest sufficient budget."""
     if budget is not None and memory.least > budget:
-        raise BudgetTooSmall(
-            f"memory must hold everything that the prediction needs; {format_bytes(budget)} is given and it takes at "
-            f"least {format_bytes(memory.least)}. Use memory={memory.least} (bytes) or more, or predict fewer rows "
-            "at a time."
+        raise BudgetTooSmall.naming(
+            memory.least,
+            f"everything that the prediction needs; {format_bytes(budget)} is given and it takes at least "
+            f"{format_least(memory.least)}",
+            ", or predict fewer rows at a time",
         )
     free = 0 if budget is None else budget - sum(item.bytes for item in memory.held)
     room = scratch if budget is None else without_gaps(free, memory.device)

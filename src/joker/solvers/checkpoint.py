@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from joker.data import Rows, TensorRows
-from joker.runtime import VERSION, chunks
+from joker.distributed import facts
+from joker.runtime import chunks
 from joker.solvers.problem import Problem, Settings
 from joker.solvers.state import State
 
@@ -50,25 +52,40 @@ def close(a: Any, b: Any) -> bool:
     return len(a) == len(b) and torch.allclose(first, second, rtol=RTOL, atol=ATOL)
 
 
-CHECKED_ROWS = 2**16  # rows whose inputs are compared; targets and weights are compared as a whole
+# Numbers of X that processes compare: where X has more of them, those of runs of rows at equal distances. Targets and
+# weights are compared as a whole.
+CHECKED_NUMBERS, CHECKED_RUNS = 2**28, 64
+CHECKED_ROWS = 2**16  # the first rows, which are compared where each process sends its part of them
 
 
-def check_processes(state: State, problem: Problem, settings: Settings) -> None:
-    """Raise ProcessesDiffer in every process if two of them have different problems."""
+def check_processes(state: State, problem: Problem, spec: Mapping[str, Any]) -> None:
+    """Raise ProcessesDiffer in every process if two of them have different problems; ``spec`` is what was resolved."""
     targets = problem.targets
-    first: Rows = state.x.part(slice(0, min(len(state.x), CHECKED_ROWS)))
     state.group.check_equal(
         {
-            "version of joker": VERSION,
+            **facts.VERSIONS,
             "kind of model": type(state).__name__,
             "shape of X": state.x.shape,
-            "values of X": fingerprint(first),
-            "type of X": str(state.x.dtype),
-            "targets": (*targets.y.shape, fingerprint(TensorRows(targets.y))),
-            "weights": None if targets.weights is None else fingerprint(TensorRows(targets.weights)),
-            "lam": targets.lam.tolist(),
-            "loss": repr(problem.loss),
+            "type of X": state.x.dtype,
+            "values of X": fingerprint_of_rows(state.x),
+            "shape of y": targets.y.shape,
+            "values of y": facts.fingerprint(targets.y),
+            "weights": None if targets.weights is None else facts.fingerprint(targets.weights),
+            "lam": targets.lam,
             "number of features": state.whole_shape[0],
-            "settings": repr(settings),
+            **spec,
+            "loss of all columns": problem.loss,
         }
     )
+
+
+def fingerprint_of_rows(x: Rows) -> list[float]:
+    """Return sums over the inputs that differ between different rows, and between different orders of the inputs."""
+    n, rows = len(x), max(CHECKED_RUNS, CHECKED_NUMBERS // x.shape[1])
+    if x.shared:
+        return facts.fingerprint(x, [slice(0, min(n, CHECKED_ROWS))])
+    if n <= rows:
+        return facts.fingerprint(x)
+    length = rows // CHECKED_RUNS
+    starts = [(n - length) * i // (CHECKED_RUNS - 1) for i in range(CHECKED_RUNS)]
+    return facts.fingerprint(x, [slice(start, start + length) for start in starts])

@@ -21,7 +21,7 @@ from joker.runtime.devices import share, thread_count
 from joker.solvers.state import BlockBuffers, OpenBlock, PreparedBlock, State, gap_bytes, solve_bytes
 
 SMALLEST_CHUNK = 256  # features
-PARTS_OF_A_THREAD = 2  # parts of a block for each thread of a CPU: one that waits holds up little
+PARTS = 8  # of a block on a CPU, whatever the number of threads: the last bits depend on the parts
 WIDE_CHUNK = 512  # features that are computed in float64 at a time
 CHECKED_PARTS, CHECKED_WIDTH = 4, 16  # parts of θ whose rounding errors are measured, and features in each
 LENGTHS = 16  # rows of which the lengths of features are computed
@@ -86,7 +86,7 @@ class FeatureChunk:
         b, features = len(x), self.features
         out = x.new_empty(b, features.n_features) if psi is None else psi
         K = x.new_empty(b, b)
-        rows = -(-b // (PARTS_OF_A_THREAD * thread_count()))
+        rows = -(-b // PARTS)
         parts = [slice(i, i + rows) for i in range(0, b, rows)]
         share(lambda part: features.fill(x[part], out[part]), parts)
         share(lambda part: torch.mm(out[part], out.T, out=K[part]), parts)
@@ -282,7 +282,7 @@ class FeatureState(State):
         budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))
         # All processes must read the same tiles of rows that they share, but each has its own number of features.
         parts = list(tiles(len(self.x), row_bytes, budget, "features"))
-        for tile in self.group.decide(parts) if self.x.shared else parts:
+        for tile in self.group.decide_slices(parts) if self.x.shared else parts:
             image += self.features(self.x[tile]).T @ alpha[tile]
         return image
 
@@ -325,7 +325,7 @@ class FeatureState(State):
         """Return tiles of rows for computations in float64 that take so many bytes for each row."""
         budget = max(tile_bytes(self.budget, self.alpha.device), row_bytes)
         found = list(tiles(len(self.x), row_bytes, budget, "rows"))
-        return self.group.decide(found) if self.x.shared else found
+        return self.group.decide_slices(found) if self.x.shared else found
 
     def _squared_error(self, alpha: Tensor, image: Tensor) -> Tensor:  # (t,)
         """Return ‖Ψᵀα - θ‖² for each column, from some of the features in float64."""
@@ -359,7 +359,7 @@ class FeatureState(State):
         budget = max(tile_bytes(max(self.tile_budget, work_bytes(1)), image.device), work_bytes(1))
         together = 1 if image.is_cuda or self.x.shared else max(1, min(thread_count(), self.tile_budget // budget))
         # All processes must have the same tiles, but each has its own number of features.
-        parts = self.group.decide(list(tiles(len(self.x), work_bytes, budget, "features")))
+        parts = self.group.decide_slices(list(tiles(len(self.x), work_bytes, budget, "features")))
         for i in range(0, len(parts), together):
             yield from self._predict_tiles(parts[i : i + together], image)
 

@@ -216,6 +216,9 @@ class Descent:
         self._release_tiles()
         self.state.group.broadcast_(self.state.alpha)  # other processors may round differently
         point, gap, last_gap = self._best_with_less_memory()
+        # An average may leave the box by a rounding error. The gap is that of the α that is returned, so α moves first:
+        # the shares of classes move each time that they are clamped, and a large α changes the predictions.
+        self.problem.clamp_(point[0])
         certified = False
         if gap.worst <= self.aim:  # the proof must not use an image with the rounding of thousands of steps
             point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None)
@@ -236,7 +239,6 @@ class Descent:
                 reason = Reason.TOLERANCE
         elif score is not None and not certified:  # the point of any record may be the one that is returned
             gap = self._bounded(point, gap)
-        self.problem.clamp_(point[0])  # an average may leave the box by a rounding error
         self._release_tiles()
         due = score_due or reason is not None or self.method.long_epochs or _is_round(self.steps)
         scores = tuple(score(point)) if score is not None and due else ()
@@ -251,8 +253,7 @@ class Descent:
         return point, gap, reason or (Reason.ASKED if stop else None)
 
     def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:
-        """Move α into the box; return it with an image computed anew, and its gap, with the dual value of ``other``."""
-        alpha = self.problem.clamp_(alpha)
+        """Return α with an image computed anew, and its gap, with the dual value of ``other``."""
         known = self.state.fresh and torch.equal(alpha, self.state.alpha)
         point = (alpha, self.state.image.clone() if known else self.state.image_of(alpha))
         gap = certify(self.state, self.problem, [point])[0]

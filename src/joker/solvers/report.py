@@ -174,12 +174,6 @@ def _mean(values: Tensor, group: int) -> Tensor:  # (t,)
     return values if group == 1 else values.unflatten(0, (-1, group)).mean(1).repeat_interleave(group)
 
 
-def _with_image_error(gap: Gap, norm: Tensor, square: Tensor) -> Gap:  # (t,), (t,)
-    """Return the gap of a θ with ‖θ‖² = ``norm`` and ‖θ - Ψᵀα‖² = ``square``: ‖Ψᵀα‖² is 2 Σ α f - ‖θ‖² more."""
-    losses, products, psi = gap.sums[:3]
-    return Gap(torch.stack([losses, norm, psi + products - norm + 0.5 * square]))
-
-
 def certificate_bytes(t: int, image_bytes: int, itemsize: int) -> int:
     """Return the bytes of an image in float64 and its copy, and of the errors of some predictions; 0 in float64."""
     return 0 if itemsize == 8 else 3 * image_bytes + 32 * SAMPLED * t

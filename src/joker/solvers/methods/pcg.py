@@ -275,7 +275,8 @@ class NormalEquationsPcg(Pcg):
     def _tiles(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield the features of all rows, a tile at a time."""
         state = self.feature_state
-        row_bytes = state.features.work_bytes(1) + 8 * state.features.n_features + state.x.row_bytes
+        numbers = 2 * state.features.n_features  # the features and a copy
+        row_bytes = state.features.work_bytes(1) + state.image.element_size() * numbers + state.x.row_bytes
         budget = max(tile_bytes(state.tile_budget // 2, state.x.device), min(row_bytes, state.budget))
         for tile in tiles(len(state.x), row_bytes, budget, "features"):
             yield tile, state.features(state.x[tile])
@@ -285,7 +286,8 @@ class NormalEquationsPcg(Pcg):
         state = self.feature_state
         gram = state.image.new_zeros(len(state.image), len(state.image))
         for tile, psi in self._tiles():
-            gram += features_gram(psi.mul_(self._terms(tile)[1][:, :1].sqrt().to(psi.dtype)))
+            # A copy: the features of a linear kernel are the rows themselves.
+            gram += features_gram(psi * self._terms(tile)[1][:, :1].sqrt().to(psi.dtype))
         gram.diagonal().add_(1.0)
         # A factor that barely exists has pivots that are rounding errors, and its inverse would be useless.
         jitter = JITTER * torch.finfo(gram.dtype).eps * len(gram) ** 0.5 * gram.diagonal().mean()
