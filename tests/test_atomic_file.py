@@ -22,8 +22,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Any, error: BaseException | None = None) -> None:
-    with replace_file(path, "a.txt") as temporary:
-        temporary.write_text("new")
+    with replace_file(path, "a.txt") as file:
+        file.write(b"new")
         if error is not None:
             raise error
 
@@ -177,7 +177,7 @@ def test_a_folder_in_use_is_left_alone(path: Path, system: str, monkeypatch: pyt
     assert (path.read_text(), names(path)) == ("first", ["model"])
 
 
-def no_locks(handle: int) -> None:
+def no_locks(handle: int, *, wait: bool = False) -> None:
     raise OSError(errno.ENOLCK, "No locks available")
 
 

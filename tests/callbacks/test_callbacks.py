@@ -281,7 +281,7 @@ def test_a_failed_write_keeps_the_old_checkpoint(tmp_path: Path, monkeypatch: py
     before = (tmp_path / "a").read_bytes()
 
     def full(saved, file) -> None:
-        Path(file).write_bytes(b"half")
+        file.write(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full)

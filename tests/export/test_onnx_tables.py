@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_sessions import session_of
-from raw_tables import panel, split
+from raw_tables import FAST, HONEST, panel, split
 from scipy import sparse, special
 
 import joker
@@ -20,8 +20,8 @@ pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 from joker.export.operations import Graph
 from joker.export.tables import _number_inputs, normal_scores
 
+pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
 TOLERANCE = 1e-5
-FAST = {"max_time": 0.5, "random_state": 0}  # settings of a quick fit
 
 
 def feeds(session: Any, frame: Any) -> dict[str, Any]:
@@ -161,3 +161,11 @@ def test_scalings_of_numbers(scaling: str, tmp_path: Path) -> None:
     (tmp_path / "a.onnx").write_bytes(graph.model("test", "0", {}, "").SerializeToString())
     got = session_of(tmp_path / "a.onnx").run(None, {"x": x[:, None]})[0]
     assert np.abs(got - wanted).max() < 1e-12
+
+
+def test_a_column_without_a_name_is_refused(tmp_path: Path) -> None:
+    rows = [{"": float(a), "b": b} for a in range(12) for b in "uv"]
+    model = joker.JokerRegressor(effort=1, random_state=0).fit(rows, [row[""] for row in rows])
+    with pytest.raises(InvalidParameter, match="a column of an exported model must have a name"):
+        joker.export.to_onnx(model, tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())

@@ -25,6 +25,7 @@ class Part:
 PARTS = {
     "test_data_files": Part("files of data: damaged, hostile", limited=True),
     "test_model_files": Part("model files with a right checksum", limited=True),
+    "test_table_model_files": Part("files of table models with a right checksum", limited=True),
     "test_stores_and_checkpoints": Part("row stores and checkpoints", limited=True),
     "test_written_files": Part("files that are written, disk errors"),
     "test_kills": Part("kills, signals, a full disk"),
@@ -111,8 +112,8 @@ def table(parts: Mapping[str, Counts]) -> Iterable[str]:
     for name, counts in parts.items():
         rows.append((PARTS[name].title, counts))
         whole.add(counts)
-    head = f"{'part':38}{'tried':>7}{'refused':>9}{'verified':>10}{'violations':>12}{'seconds':>9}"
+    head = f"{'part':44}{'tried':>7}{'refused':>9}{'verified':>10}{'violations':>12}{'seconds':>9}"
     yield head + f"{'slowest, s':>12}{'memory, MB':>12}"
     for title, one in [*rows, ("all", whole)]:
-        counted = f"{title:38}{one.tried:7}{one.refused:9}{one.verified:10}{one.violations:12}{one.seconds:9.0f}"
+        counted = f"{title:44}{one.tried:7}{one.refused:9}{one.verified:10}{one.violations:12}{one.seconds:9.0f}"
         yield counted + f"{one.slowest:12.1f}{one.memory / 1e6:12.0f}"

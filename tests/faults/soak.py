@@ -129,12 +129,12 @@ class Soak:
 
     def tune(self) -> None:
         """Search for settings."""
-        joker.tune(*self.problem(self.random.random() < 0.5), max_time=1.0)
+        joker.tune(*self.problem(self.random.random() < 0.5), n_trials=3)
 
     def table(self) -> None:
         """Fit a raw table in Python."""
         X, y = self.problem(False)
-        joker.JokerRegressor(max_time=1.0, random_state=0).fit(X, y).predict(X)
+        joker.JokerRegressor(effort=1, random_state=0).fit(X, y).predict(X)
 
     def commands(self) -> None:
         """Fit and predict with the program."""

@@ -27,6 +27,18 @@ def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, jump: float) -> Non
     assert seconds == sorted(seconds)
 
 
+@pytest.mark.usefixtures("few_trials")
+def test_a_table_model_has_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    settings = {"effort": 1, "max_time": DAY, "random_state": 0}
+    whole = joker.JokerRegressor(**settings).fit(X, X[:, 0])
+    monkeypatch.setattr(time, "time", jumping(time.time, 1_000 * DAY))
+    model = joker.JokerRegressor(**settings).fit(X, X[:, 0])
+    assert not model.stopped_by_time_
+    assert 0 <= model.seconds_ < DAY
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
 def jumping(clock: Callable[[], float], jump: float) -> Callable[[], float]:
     """Return a clock that is right at first and then wrong by turns."""
     offsets: Iterator[float] = chain(repeat(0.0, 2), cycle([jump, 0.0]))

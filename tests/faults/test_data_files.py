@@ -7,13 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 import pytest
 from faults.campaign import REFUSED, SECONDS, VERIFIED, count
 
 from joker.data import convert, open_source, open_store
 from joker.data.readers.open import is_raw_table, read_raw_table
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, JokerError
+from joker.tables.table import read_table
 
 RNG = np.random.default_rng(0)
 
@@ -241,3 +244,26 @@ def test_a_comment_may_have_any_text(tmp_path: Path) -> None:
     path = tmp_path / "t.svm"
     path.write_text("1 1:2 # 1_000\n# 2_000\n-1 1:1e-3\n")
     assert read(path) == 2
+
+
+def test_a_long_header_is_read(tmp_path: Path) -> None:
+    """The csv module of Python takes no field of more characters than 131,072, and splits at each delimiter in turn."""
+    names = [f"column{number:05}" for number in range(15_000)]
+    path = tmp_path / "wide.csv"
+    for delimiter in (",", ";"):
+        line = delimiter.join("0.5" for _ in names)
+        path.write_text("\n".join([delimiter.join(names), line, line]))
+        assert open_source(path, target=names[0]).schema.names == tuple(names[1:])
+        count(VERIFIED)
+    path.write_text("a," + "b" * 200_000 + "\n1,2\n")
+    assert outcome(path, target="a") == "refused"
+
+
+def test_the_names_of_a_wide_frame_are_listed_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each column would take the square of their number."""
+    listed = []
+    names = nw.DataFrame.columns.fget
+    monkeypatch.setattr(nw.DataFrame, "columns", property(lambda frame: listed.append(1) or names(frame)))
+    frame = pd.DataFrame(RNG.normal(size=(3, 200)), columns=[f"c{j}" for j in range(200)])
+    assert len(read_table(frame).columns) == 200
+    assert 0 < len(listed) < 10

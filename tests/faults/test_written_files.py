@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from program import refused, run, well, write_table
 import joker
 from joker.callbacks import Checkpoint
 from joker.errors import InvalidFile, InvalidParameter, NotSynced
+from joker.models import files as model_files
 from joker.runtime import files
 from joker.runtime.files import exclusive, replace_file
 
@@ -27,8 +29,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs locks and signals o
 KILLED = """
 import os, signal, sys
 from joker.runtime.files import replace_file
-with replace_file(sys.argv[1], "x") as temporary:
-    temporary.write_bytes(b"half")
+with replace_file(sys.argv[1], "x") as file:
+    file.write(b"half")
+    file.flush()
     print("ready", flush=True)
     if sys.argv[2] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -64,6 +67,35 @@ def test_files_of_a_killed_process_are_swept_and_those_of_a_living_one_are_not(t
         living.communicate("", timeout=30)
     assert names(tmp_path) == {"b.joker", "c.joker"}
     assert (tmp_path / "b.joker").read_bytes() == b"half"
+
+
+def killed(work: Callable[[], object]) -> None:
+    """Do some work, which ends in a kill, in a process of its own."""
+    if (child := os.fork()) == 0:
+        work()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@posix
+@pytest.mark.parametrize("call", [1, 3, 4])
+def test_a_save_that_is_killed_leaves_one_file_that_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """It has two tensors, whose bytes are taken once for the checksum and once to write them."""
+    whole, calls = model_files._bytes, iter(range(1, 5))
+    with monkeypatch.context() as patch:
+        patch.setattr(model_files, "_bytes", lambda tensor: die() if next(calls) == call else whole(tensor))
+        killed(lambda: MODEL.save(tmp_path / "b.joker"))
+    (left,) = names(tmp_path)
+    assert left.startswith(".joker-")
+    os.utime(tmp_path / left, (time.time() - 3600,) * 2)  # nothing of a small file may have been written yet
+    MODEL.save(tmp_path / "c.joker")
+    assert names(tmp_path) == {"c.joker"}
 
 
 def test_an_empty_temporary_file_is_swept_when_it_is_old(tmp_path: Path) -> None:
@@ -103,9 +135,48 @@ def test_a_second_fit_to_the_same_model_is_refused(tmp_path: Path) -> None:
         assert "another one writes it now" in refused("tune", table, "-t", "size", *INPUTS, "-m", 20, "--out", out)
     well(*fit)
     assert names(tmp_path) == {"train.csv", "m.joker"}
-    (tmp_path / ".m.joker.lock").touch()  # left by a killed process
-    well(*fit)
-    assert names(tmp_path) == {"train.csv", "m.joker"}
+
+
+@posix
+def test_a_second_fit_of_a_raw_table_to_the_same_model_is_refused(tmp_path: Path) -> None:
+    table, out = write_table(tmp_path / "train.csv"), tmp_path / "m.joker"
+    with exclusive(out):
+        assert "another one writes it now" in refused("fit", table, "-t", "size", "--quiet", "--out", out)
+    assert names(tmp_path) == {"train.csv"}
+    count(REFUSED)
+
+
+def die_with_lock(path: Path) -> None:
+    with exclusive(path):
+        die()
+
+
+@posix
+@pytest.mark.parametrize("name", ["m.joker", "n" * 255])
+def test_the_lock_of_a_killed_process_is_removed_by_any_writer(tmp_path: Path, name: str) -> None:
+    killed(lambda: die_with_lock(tmp_path / name))
+    assert len(names(tmp_path)) == 1
+    with exclusive(tmp_path / "other"):
+        (held,) = names(tmp_path)  # the new lock
+    assert names(tmp_path) == set()
+    killed(lambda: die_with_lock(tmp_path / name))
+    with exclusive(tmp_path / "other"):
+        MODEL.save(tmp_path / "o.joker")
+        assert names(tmp_path) == {held, "o.joker"}  # the lock of a living process stays
+
+
+def test_a_lock_that_is_looked_at_is_no_second_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that looks for abandoned locks holds one for a moment."""
+    lock, refusals = files._lock, iter([True, True])
+
+    def briefly(handle: int, *, wait: bool = False) -> None:
+        if next(refusals, False):
+            raise BlockingIOError
+        lock(handle, wait=wait)
+
+    monkeypatch.setattr(files, "_lock", briefly)
+    with exclusive(tmp_path / "m.joker"):
+        assert len(names(tmp_path)) == 1
 
 
 # Disk errors
@@ -132,7 +203,7 @@ def test_a_folder_that_is_not_synced_is_said_and_the_file_is_there(
     assert len(store) == 60
 
 
-@pytest.mark.parametrize("fault", ["touch", "fsync", "replace", "write"])
+@pytest.mark.parametrize("fault", ["open", "fsync", "replace", "write"])
 def test_an_error_at_every_step_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -142,19 +213,20 @@ def test_an_error_at_every_step_leaves_the_old_file_and_nothing_else(
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    if fault == "touch":
-        monkeypatch.setattr(Path, "touch", fail)
+    if fault == "open":
+        monkeypatch.setattr(Path, "open", fail)
     elif fault != "write":
         monkeypatch.setattr(os, fault, fail)
 
     def write() -> None:
-        with replace_file(path, "x") as temporary:
+        with replace_file(path, "x") as file:
             if fault == "write":
                 fail()
-            temporary.write_text("new")
+            file.write(b"new")
 
     with pytest.raises(InvalidFile, match="Nothing is left of the new file"):
         write()
+    monkeypatch.undo()
     assert path.read_text() == "old"
     assert names(tmp_path) == {"m.joker"}
     count(REFUSED)

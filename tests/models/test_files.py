@@ -5,6 +5,7 @@ import os
 import stat
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -189,19 +190,18 @@ def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("step", ["_serialize", "_seal"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_a_failed_write_does_not_change_the_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     before = path.read_bytes()
-    real = getattr(model_files, step)
+    real = model_files._write
 
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: Any) -> None:
         real(*arguments)
         raise error
 
-    monkeypatch.setattr(model_files, step, fail)
+    monkeypatch.setattr(model_files, "_write", fail)
     with pytest.raises(error):
         model_files.write(path, {}, {})
     assert path.read_bytes() == before
@@ -216,19 +216,94 @@ def test_a_reader_of_the_old_file_is_not_disturbed(path: Path) -> None:
     assert model_files.read(path)[0]["other"] == 1
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["_parse", "_read_bytes"])
+def test_a_file_that_is_replaced_while_it_is_read_is_read_to_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     """Never the document of one file with the tensors of another."""
-    real = model_files._tensors
+    real = getattr(model_files, step)
 
-    def late(source: Path) -> dict[str, torch.Tensor]:
-        monkeypatch.setattr(model_files, "_tensors", real)
+    def late(*arguments: Any) -> Any:
+        monkeypatch.setattr(model_files, step, real)
         model_files.write(path, {"other": 1}, {"x": torch.ones(2, 3)})
-        return real(source)
+        return real(*arguments)
 
-    monkeypatch.setattr(model_files, "_tensors", late)
+    monkeypatch.setattr(model_files, step, late)
     document, tensors = model_files.read(path)
-    assert document["other"] == 1
-    assert torch.equal(tensors["x"], torch.ones(2, 3))
+    assert document["word"] == DOCUMENT["word"]
+    assert torch.equal(tensors["x"], TENSORS["x"])
+    assert model_files.read(path)[0]["other"] == 1
+
+
+def test_a_file_that_is_shortened_while_it_is_read_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model_files.write(path, DOCUMENT, {"x": torch.ones(100_000)})
+    real = model_files._parse
+
+    def late(*arguments: Any) -> Any:
+        os.truncate(path, path.stat().st_size - 100)
+        return real(*arguments)
+
+    monkeypatch.setattr(model_files, "_parse", late)
+    with pytest.raises(InvalidFile, match=r"the file is damaged\. Copy the file again"):
+        model_files.read(path)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser reads every file")
+def test_a_file_without_permission_is_refused(path: Path) -> None:
+    path.chmod(0)
+    with pytest.raises(InvalidFile, match="Permission denied"):
+        model_files.read(path)
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "a gap": {"data_offsets": [8, 24]},
+    "backwards": {"data_offsets": [24, 0]},
+    "negative": {"data_offsets": [-8, 24]},
+    "no whole number": {"data_offsets": [0, 24.0]},
+    "another type": {"dtype": "I16"},
+    "an unknown type": {"dtype": "C64"},
+    "another shape": {"shape": [7]},
+    "no shape": {"shape": 6},
+}
+
+
+@pytest.mark.parametrize("change", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_layout_that_contradicts_itself_is_refused(
+    tmp_path: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with a right checksum."""
+    dumps = json.dumps
+
+    def wrong(value: Any, **options: Any) -> str:
+        if "x" in value:
+            value["x"].update(change)
+        return dumps(value, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model_files.json, "dumps", wrong)
+        model_files.write(tmp_path / "m", DOCUMENT, {"x": TENSORS["x"]})
+    with pytest.raises(InvalidFile, match=r"\. Copy the file again"):
+        model_files.read(tmp_path / "m")
+
+
+def test_the_bytes_are_those_of_safetensors(path: Path) -> None:
+    """The header has the same order and alignment, so that a file does not depend on who writes it."""
+    with safe_open(path, framework="pt") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, path.with_name("other"), metadata=metadata)
+    assert path.with_name("other").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("dtype", model_files.DTYPES.values(), ids=str)
+def test_every_type_of_tensor_is_read_as_written(tmp_path: Path, dtype: torch.dtype) -> None:
+    tensor = torch.arange(-3, 3).reshape(2, 3).to(dtype)
+    model_files.write(
+        tmp_path / "m", {}, {"t": tensor, "strided": tensor.T, "scalar": tensor[1, 1], "none": tensor[:0]}
+    )
+    found = model_files.read(tmp_path / "m")[1]
+    for name, right in {"t": tensor, "strided": tensor.T, "scalar": tensor[1, 1], "none": tensor[:0]}.items():
+        assert found[name].dtype == dtype
+        assert torch.equal(found[name], right), name
 
 
 def test_a_link_stays_a_link(path: Path) -> None:

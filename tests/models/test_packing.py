@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from joker import kernels, losses
-from joker.errors import InvalidParameter
+from joker.errors import InvalidFile, InvalidParameter
 from joker.models.packing import CustomObjects, decode, encode, is_custom, stable_repr
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -105,3 +105,16 @@ def test_a_description_has_no_address() -> None:
 def test_values_that_cannot_be_saved_are_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"(Use set_params|Convert it)"):
         encode({"a": [value]})
+
+
+def test_one_long_text_among_many_takes_its_length_only() -> None:
+    texts = np.array(["a" * 30_000, *["b"] * 2_000])
+    text = json.dumps(encode(texts))
+    again = decode(json.loads(text), CustomObjects())
+    assert again.tolist() == texts.tolist()
+    assert again.nbytes < 10 * len(text)
+    wide = {"array": {"type": "<U30000", "values": ["a" * 30_000, *["b"] * 2_000]}}  # as earlier versions wrote it
+    with pytest.raises(InvalidFile, match="must have similar lengths"):
+        decode(wide, CustomObjects())
+    narrow = decode({"array": {"type": "<U99999", "values": ["a", "bb"]}}, CustomObjects())
+    assert narrow.dtype == "<U2"

@@ -90,8 +90,8 @@ class Checkpoint(Callback):
         state = run.state_dict()
         try:
             if not current().rank:  # rank 0 has the state of all
-                with replace_file(self.path, EXAMPLE) as temporary:
-                    torch.save({"format": FORMAT, "run": state}, temporary)
+                with replace_file(self.path, EXAMPLE) as file:
+                    torch.save({"format": FORMAT, "run": state}, file)
         except RuntimeError as error:  # raised by torch, without the reason, when the disk is full
             raise InvalidFile(
                 f"a checkpoint must be in a place with room for it; writing {self.path} failed, and "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import isfinite
@@ -122,3 +124,28 @@ def _facts(record: Record | None) -> list[str]:
     score = [] if record.score is None else [f"score {record.score:.4g}"]
     peak = [] if record.peak_bytes is None else [f"{format_bytes(record.peak_bytes)} at peak"]
     return [f"gap {record.relative_gap:.1e}", *score, *peak]
+
+
+@contextmanager
+def show_steps() -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function that shows the number of a step, the number of all steps and what the step is."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, steps, what: write_lines(f"{done + 1}/{steps} {what}")
+        return
+    with Bar(
+        TextColumn("{task.completed}/{task.total} {task.description}"), TimeElapsedColumn(), console=console
+    ) as bar:
+        task = bar.add_task("encoding", total=None)
+        yield lambda done, steps, what: bar.update(task, completed=done + 1, total=steps, description=what)
+
+
+def write_lines(text: str) -> None:
+    """Write text to standard error, as it is."""
+    from rich.console import Console
+
+    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)

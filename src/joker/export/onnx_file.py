@@ -70,8 +70,8 @@ def to_onnx(model: Any, path: AnyPath, *, dtype: str = "auto") -> None:
             "an ONNX file needs the package onnx, which is not installed. Run pip install 'joker-kernels[onnx]'."
         ) from error
     exported = _exported(model, dtype)
-    with replace_file(path, EXAMPLE) as temporary:
-        temporary.write_bytes(exported.SerializeToString())
+    with replace_file(path, EXAMPLE) as file:
+        file.write(exported.SerializeToString())
 
 
 def _exported(model: Any, dtype: str) -> Any:

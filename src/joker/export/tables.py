@@ -135,6 +135,11 @@ def _inputs(graph: Graph, model: Any, outer: Any) -> list[str]:
             f"a column must not have the name of an output of the exported model; got {clash[0]!r}. Rename the column, "
             "and fit again."
         )
+    if any(not kind.name and kind.kind != DROP for encoding in encodings for kind in encoding.kinds):
+        raise InvalidParameter(
+            "a column of an exported model must have a name, under which it is an input; the name of one is empty. "
+            "Rename the column, and fit again."
+        )
     columns: dict[str, str] = {}
     for kind in (kind for encoding in encodings for kind in encoding.kinds if kind.kind != DROP):
         if kind.name not in columns:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from importlib import import_module
@@ -38,6 +38,18 @@ KEY = "joker"  # of the safetensors metadata
 PREFIX_BYTES = 8  # the length of the header, as an integer
 MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors
 READ_BYTES = 2**20  # of one read while the checksum is computed
+DTYPES = {  # by their names in safetensors
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
 NO_CHECKSUM = "0" * 64  # takes the place of the checksum while it is computed
 REMEDY = "Copy the file again from its source, or save the model again."
 
@@ -52,6 +64,7 @@ PACKAGES = {
 }
 NOT_SAVED = {"callbacks"}  # a file holds no code
 SAVED_FOR_FUNCTION = {"early_stopping": True, "scoring": None}  # what is saved for a function, which is code too
+SPLITS = ("cv", "groups", "time")
 # The errors that a document can cause whose bytes are intact and whose values contradict one another.
 BAD_VALUE = (JokerError, ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 
@@ -108,8 +121,9 @@ def load(
     -------
     estimator
         The model as it was saved, with these exceptions: ``callbacks`` is None, a function for ``early_stopping``
-        becomes True, a ``random_state`` that is not a number becomes None, and the state of a warm start is lost. On
-        the same machine the predictions are the same, bit for bit.
+        becomes True, ``cv``, ``groups`` and ``time`` that are not names or numbers become None, as does a
+        ``random_state`` that is not a number, and the state of a warm start is lost. On the same machine the
+        predictions are the same, bit for bit.
 
     Raises
     ------
@@ -210,6 +224,8 @@ def _settings(model: Any) -> dict[str, Any]:
     names = [parameter.name for parameter in fields(model) if parameter.init and parameter.name not in NOT_SAVED]
     settings = {name: getattr(model, name) for name in names}
     settings |= {name: saved for name, saved in SAVED_FOR_FUNCTION.items() if callable(settings.get(name))}
+    # Of splits, only names of columns and numbers of folds: not the rows of a splitter or of an array.
+    settings |= {name: None for name in SPLITS if name in settings and not isinstance(settings[name], str | int)}
     if isinstance(settings["random_state"], np.random.RandomState):
         settings["random_state"] = None  # the fit has advanced the generator, so that it would not repeat the fit
     return settings
@@ -257,66 +273,75 @@ def write(path: AnyPath, document: Mapping[str, Any], tensors: Mapping[str, Tens
             f"{format_bytes(len(text))}, mostly names of inputs or records of epochs. Fit on an array without names."
         )
     if current().rank == 0:
-        with replace_file(path, EXAMPLE) as temporary:
-            _serialize(temporary, text, tensors)
-            with temporary.open("r+b") as file:
-                _seal(file)
+        with replace_file(path, EXAMPLE) as file:
+            _write(file, text, tensors)
     current().decide(True)  # the other processes wait for the file
+
+
+def _write(file: IO[bytes], text: str, tensors: Mapping[str, Tensor]) -> None:
+    """Write the header with the checksum of the whole file, and the tensors, those with the longest numbers first."""
+    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    ready = dict(sorted(ready.items(), key=lambda item: (-item[1].itemsize, item[0])))  # so each is aligned
+    layout: Document = {"__metadata__": {KEY: text}}
+    place = 0
+    for name, tensor in ready.items():
+        dtype = next(name for name, kind in DTYPES.items() if kind == tensor.dtype)
+        layout[name] = {"dtype": dtype, "shape": [*tensor.shape], "data_offsets": [place, place + tensor.nbytes]}
+        place += tensor.nbytes
+    header = json.dumps(layout, separators=(",", ":"), ensure_ascii=False).encode()
+    header += b" " * (-len(header) % PREFIX_BYTES)
+    header = len(header).to_bytes(PREFIX_BYTES, "little") + header
+    checksum = hashlib.sha256(header)
+    for tensor in ready.values():
+        checksum.update(_bytes(tensor))
+    # The first zeros are those of the checksum: all text of the user comes later.
+    file.write(header.replace(NO_CHECKSUM.encode(), checksum.hexdigest().encode(), 1))
+    for tensor in ready.values():
+        file.write(_bytes(tensor))
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    """Return the bytes of a tensor in the memory of the CPU, which are not copied."""
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def read(path: AnyPath) -> tuple[Document, dict[str, Tensor]]:
     """Return the document and the tensors of a file, on the CPU."""
     source = parse_path(path, EXAMPLE)
-    if not source.exists():
-        raise MissingFile(f"path must name a file; {source} does not exist. Check the name and the folder.")
-    if not source.is_file():
+    if source.exists() and not source.is_file():
         raise InvalidFile(f"path must name a file; {source} is not a file. Give the name of a file that save() wrote.")
-    before = source.stat()
-    with source.open("rb") as file:
-        document = _verified(file, source)
-        version = document.get("version")
-        if type(version) is not int:
-            raise InvalidFile(_not_joker(source, "the version of its format is not a number"))
-        if version > VERSION:
-            raise InvalidFile(
-                f"{source} was written by a newer joker (format {version}); this joker reads formats up to {VERSION}. "
-                "Upgrade joker."
-            )
-        tensors = _tensors(source)
-    # Another file may have replaced this one between the two reads.
-    return (document, tensors) if os.path.samestat(before, source.stat()) else read(path)
-
-
-def _serialize(path: Path, text: str, tensors: Mapping[str, Tensor]) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
-        save_file(ready, path, metadata={KEY: text})
-    except SafetensorError as error:
+        with source.open("rb") as file:  # one open file for all: another one may take its name meanwhile
+            return _read(file, source)
+    except FileNotFoundError as error:
+        raise MissingFile(f"path must name a file; {source} does not exist. Check the name and the folder.") from error
+    except OSError as error:
         raise InvalidFile(
-            f"a model must be in a folder with room for it; writing to {path.parent} failed: {error}. Free some space."
+            f"path must name a file that can be read; reading {source} failed: {error.strerror or error}. Check its "
+            "permissions and its disk."
         ) from error
 
 
-def _seal(file: IO[bytes]) -> None:
-    """Write the checksum of the whole file into its header."""
-    header = file.read(PREFIX_BYTES + _length(file))
-    checksum = _checksum(header, file)
-    file.seek(header.index(NO_CHECKSUM.encode()))  # the first one is ours: all text of the user comes later
-    file.write(checksum.encode())
+@dataclass(frozen=True)
+class _StoredTensor:
+    """What the header says of a tensor."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    start: int  # of its bytes, counted from the end of the header
+    stop: int
 
 
-def _verified(file: IO[bytes], source: Path) -> Document:
-    """Return the document if no byte of the file has changed."""
-    size = os.fstat(file.fileno()).st_size
-    length = _length(file)
-    if size < PREFIX_BYTES or length > min(size - PREFIX_BYTES, MAX_HEADER_BYTES):
+def _read(file: IO[bytes], source: Path) -> tuple[Document, dict[str, Tensor]]:
+    """Return the document and the tensors, each byte of which is read once."""
+    size, prefix = os.fstat(file.fileno()).st_size, file.read(PREFIX_BYTES)
+    length = int.from_bytes(prefix, "little")
+    if len(prefix) < PREFIX_BYTES or length > min(size - PREFIX_BYTES, MAX_HEADER_BYTES):
         raise InvalidFile(_not_joker(source, "its first bytes are wrong, or its end is missing"))
-    header = file.read(PREFIX_BYTES + length)
-    end, document = _parse(header[PREFIX_BYTES:], source)
-    extra = size - len(header) - end
+    header = prefix + file.read(length)
+    stored, document = _parse(header[PREFIX_BYTES:], source)
+    extra = size - len(header) - (stored[-1].stop if stored else 0)
     if extra:
         raise InvalidFile(
             f"a file of joker must have the length that its header says; {source} is {format_bytes(abs(extra))} too "
@@ -324,48 +349,52 @@ def _verified(file: IO[bytes], source: Path) -> Document:
         )
     sealed = str(document.get("sha256"))
     unsealed = header.replace(sealed.encode(), NO_CHECKSUM.encode(), 1) if re.fullmatch("[0-9a-f]{64}", sealed) else b""
-    if _checksum(unsealed, file) != sealed:
+    checksum = hashlib.sha256(unsealed)
+    parts = [_read_bytes(file, one.stop - one.start, checksum) for one in stored]
+    if checksum.hexdigest() != sealed:
         raise InvalidFile(f"the bytes of {source} must match its checksum; they do not, the file is damaged. {REMEDY}")
-    return document
+    version = document.get("version")
+    if type(version) is not int:
+        raise InvalidFile(_not_joker(source, "the version of its format is not a number"))
+    if version > VERSION:
+        raise InvalidFile(
+            f"{source} was written by a newer joker (format {version}); this joker reads formats up to {VERSION}. "
+            "Upgrade joker."
+        )
+    try:
+        found = zip(stored, parts, strict=True)
+        return document, {one.name: part.view(DTYPES[one.dtype]).view(torch.Size(one.shape)) for one, part in found}
+    except (LookupError, RuntimeError, TypeError) as error:
+        raise InvalidFile(_not_joker(source, "a tensor has another type or shape than its bytes")) from error
 
 
-def _length(file: IO[bytes]) -> int:
-    """Return the length of the header that the first bytes state, and go back to the start of the file."""
-    length = int.from_bytes(file.read(PREFIX_BYTES), "little")
-    file.seek(0)
-    return length
+def _read_bytes(file: IO[bytes], count: int, checksum: Any) -> Tensor:  # (count,)
+    """Return the next bytes; those that are missing are 0, which the checksum shows."""
+    part = torch.zeros(count, dtype=torch.uint8)
+    view = _bytes(part)
+    for start in range(0, count, READ_BYTES):
+        file.readinto(view[start : start + READ_BYTES])  # type: ignore[attr-defined]  # of an open file it exists
+        checksum.update(view[start : start + READ_BYTES])
+    return part
 
 
-def _parse(header: bytes, source: Path) -> tuple[int, Document]:
-    """Return the end of the tensors, counted from the end of the header, and the document."""
+def _parse(header: bytes, source: Path) -> tuple[list[_StoredTensor], Document]:
+    """Return what a header says of the tensors, in the order of their bytes, and the document."""
     try:
         layout = json.loads(header)
         document = json.loads(layout.pop("__metadata__")[KEY])
-        end = max((int(tensor["data_offsets"][1]) for tensor in layout.values()), default=0)
+        stored = [_StoredTensor(name, one["dtype"], one["shape"], *one["data_offsets"]) for name, one in layout.items()]
+        stored.sort(key=lambda one: (one.start, one.stop))
+        edges = [0, *(edge for one in stored for edge in (one.start, one.stop))]
+        whole = all(type(edge) is int for edge in edges) and edges == sorted(edges)
+        whole = whole and edges[:-1:2] == edges[1::2]  # there are no gaps and nothing is read twice
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise InvalidFile(_not_joker(source, "it has no document of joker")) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidFile(_not_joker(source, "its document is of another program"))
-    return end, document
-
-
-def _checksum(header: bytes, file: IO[bytes]) -> str:
-    """Return the SHA-256 of a header and of the rest of the file."""
-    state = hashlib.sha256(header)
-    while chunk := file.read(READ_BYTES):
-        state.update(chunk)
-    return state.hexdigest()
-
-
-def _tensors(source: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(source, framework="pt", device="cpu") as file:
-            # Copied, as a tensor may be a view of the file, which another program may change.
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # it is no dict
-    except SafetensorError as error:
-        raise InvalidFile(f"{source} must be a safetensors file; reading it failed: {error}. {REMEDY}") from error
+    if not whole:
+        raise InvalidFile(_not_joker(source, "its tensors do not follow one another"))
+    return stored, document
 
 
 def _not_joker(source: Path, why: str) -> str:

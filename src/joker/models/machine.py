@@ -14,9 +14,8 @@ from joker.data import Rows, TensorRows, as_rows
 from joker.errors import InvalidData
 from joker.features import FeatureMap
 from joker.kernels import Kernel
-from joker.kernels.kernel import LONGEST, matvec, tile_shape
+from joker.kernels.kernel import LONGEST, PARTS, matvec, tile_shape
 from joker.runtime import DEFAULT_BUDGET, parse_bytes, tile_bytes, tiles
-from joker.runtime.devices import thread_count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,8 +146,8 @@ class ExactMachine(Machine):
     def _stream(self, x: Rows, budget: int) -> Iterator[tuple[slice, Tensor]]:
         both = (x.row_bytes, self.x.row_bytes)
         length = tile_shape(self.kernel, x, self.x, budget, both)[0]
-        # A GPU predicts all rows in one pass, a CPU one tile for each thread.
-        length = len(x) if self.alpha.is_cuda else min(length, LONGEST * thread_count())
+        # A GPU predicts all rows in one pass, a CPU as many tiles as threads may share.
+        length = len(x) if self.alpha.is_cuda else min(length, LONGEST * PARTS)
         for start in range(0, len(x), max(length, 1)):
             tile = slice(start, min(start + length, len(x)))
             rows = x if length >= len(x) else TensorRows(x[tile])

@@ -27,8 +27,9 @@ from joker.kernels import KERNELS, Kernel
 from joker.kernels.kernel import KernelWithConstant
 from joker.kernels.precomputed import PRECOMPUTED, Precomputed
 from joker.losses import NAMES, ROW_NAMES, InfimalConvolution, Loss, Scaled, Tube
+from joker.models.fields import Field, Fields, Rule, annotated
 from joker.models.machine import ExactMachine, FeatureMachine, Machine
-from joker.runtime import parse_dtype
+from joker.runtime import DEFAULT_BUDGET, chunks, parse_dtype
 
 # Python values as JSON and back: numbers, arrays, text, the kernels and losses of the library, and other
 # dataclasses.
@@ -49,7 +50,11 @@ LOSSES: dict[str, type[Loss]] = {
     "infimal_convolution": InfimalConvolution,
 }
 _REGISTERED: dict[str, type] = {}  # dataclasses of other packages
-_NUMPY_TYPE = re.compile(r"[<>|]([biu][1248]|f[248]|U\d{1,5}|O)")
+_RECORDS: dict[str, Fields] = {}  # what their fields must be
+_NUMPY_TYPE = re.compile(r"[<>|]([biu][1248]|f[248]|U\d{1,7}|O)")
+MAX_TEXT_BYTES = 2**26  # of an array of text, which has room for the longest text in the place of each
+MAX_SPREAD = 64  # bytes for each character, of a larger array
+NARROW = 64  # characters; a wider type becomes as wide as the longest text
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -109,9 +114,15 @@ class ModelReader:
                 setattr(model, attributes[name], self.decode(value))
 
 
-def register(*classes: type) -> None:
-    """Let values of these dataclasses be written, as their name and their fields."""
-    _REGISTERED.update({one.__name__: one for one in classes})
+def register(one: type, *rules: Rule, **described: Field) -> None:
+    """Let values of a dataclass be written, as its name and its fields, and be checked when they are read.
+
+    A field that is not described here is checked by its annotation, if that is a number, text, a truth value or a tuple
+    of them. All others must be finite.
+    """
+    _REGISTERED[one.__name__] = one
+    plain = {field.name: annotated(field.type) for field in fields(one)}
+    _RECORDS[one.__name__] = Fields(plain | described, rules)
 
 
 def encode(value: Any) -> Any:
@@ -174,14 +185,39 @@ def _write_array(value: Any) -> Any:
             f"an array in a file must contain numbers or text; got the type {array.dtype}. Convert it first, for "
             "example with .astype(str)."
         )
+    if array.dtype.kind == "U" and not _are_even(array.ravel().tolist()):
+        kind = "|O"
     return {"array": {"type": kind, "values": encode(array.tolist())}}
 
 
 def _read_array(written: Any, custom: CustomObjects) -> NDArray[Any] | np.generic:
     if not _NUMPY_TYPE.fullmatch(written["type"]):
         raise UnknownName(f"the type of an array must be a NumPy type of numbers or text; got {written['type']!r}.")
-    array: NDArray[Any] = np.array(decode(written["values"], custom), dtype=written["type"])
+    dtype, values = written["type"], decode(written["values"], custom)
+    if "U" in dtype:
+        dtype = _narrow(dtype, np.array(values, dtype=object).ravel().tolist())
+    array: NDArray[Any] = np.array(values, dtype=dtype)
     return array[()] if array.ndim == 0 else array
+
+
+def _narrow(dtype: str, texts: Sequence[Any]) -> str:
+    """Return a type that is wide enough: a small file may name a wide one, or have one long text and many short."""
+    if not _are_even(texts):
+        raise InvalidFile(
+            f"{len(texts):,} texts in an array must have similar lengths, as each takes the room of the longest"
+        )
+    width = int(dtype[2:])
+    return (
+        dtype
+        if width <= NARROW
+        else f"{dtype[:2]}{min(width, max((len(str(text)) for text in texts), default=1) or 1)}"
+    )
+
+
+def _are_even(texts: Sequence[Any]) -> bool:
+    """Whether an array of texts is small, or takes little more room than the texts."""
+    lengths = [len(str(text)) for text in texts]
+    return 4 * len(texts) * max(lengths, default=0) <= max(MAX_TEXT_BYTES, MAX_SPREAD * sum(lengths))
 
 
 def _is_registered(value: Any) -> bool:
@@ -198,7 +234,10 @@ def _read_part(what: str, table: Mapping[str, type]) -> Callable[[Any, CustomObj
         name, parameters = written
         if name not in table:
             raise UnknownName.among(what, name, table)
-        return table[name](**{key: decode(value, custom) for key, value in parameters.items()})
+        part = table[name](**{key: decode(value, custom) for key, value in parameters.items()})
+        if table is _REGISTERED:
+            _RECORDS[name].check(name, vars(part))
+        return part
 
     return read
 
@@ -275,6 +314,7 @@ INDEX_TENSORS = {"buckets"}  # those that hold whole numbers
 MAX_DRAWN = 2**31  # numbers of a feature map that is drawn again: a small file must not take all memory
 MAX_DEGREE = 1_000  # of a polynomial kernel whose features are drawn again
 MAX_AT_ZERO = 1e6  # of a feature of the row 0, which is at most √2 for the kernels of joker
+MAX_SHARE = 1e-6  # of the largest floating-point number, that an entry of a feature map may be
 SAMPLE_ENTRIES = 256  # of each tensor that are saved, to distinguish another rounding from another draw
 MAX_ROUNDING = 1000  # units in the last place by which two computers may round a draw differently
 
@@ -308,10 +348,15 @@ def unpack(reader: ModelReader, device: torch.device) -> list[Machine]:
     if weights.dim() != 2 or not weights.numel():
         raise InvalidFile(f"the weights must be a matrix; they have shape {tuple(weights.shape)}")
     machine = unpack_one(reader, weights, device)
-    for start, stop in columns:
-        if not 0 <= start < stop <= weights.shape[1]:
-            raise InvalidFile(f"columns must be among the {weights.shape[1]} of the weights; got {start} to {stop}")
-    return [machine.columns(start, stop) for start, stop in columns]
+    ranges = sorted({(start, stop) for start, stop in columns})
+    edges = [0, *(edge for one in ranges for edge in one)]
+    if edges[::2] != [*edges[1::2], weights.shape[1]] or not all(start < stop for start, stop in ranges):
+        raise InvalidFile(
+            f"the columns of the models must be the {weights.shape[1]} of the weights, each once, or those of another "
+            f"model again; got {columns}"
+        )
+    machines = {one: machine.columns(*one) for one in ranges}  # models with equal weights share them
+    return [machines[start, stop] for start, stop in columns]
 
 
 def kernel_of(machine: ExactMachine | FeatureMachine) -> Any:
@@ -363,7 +408,22 @@ def _unpack_exact(reader: ModelReader, alpha: Tensor, device: torch.device) -> M
     if len(x) != len(alpha):
         raise InvalidFile(f"there must be {len(alpha)} rows, one for each weight; there are {len(x)}")
     kernel = KernelWithConstant(kernel) if reader.document["constant"] else kernel
-    return ExactMachine(kernel, x, alpha.to(device))
+    machine = ExactMachine(kernel, x, alpha.to(device))
+    _check_largest_row(machine)
+    return machine
+
+
+def _check_largest_row(machine: ExactMachine) -> None:
+    """Refuse rows that are so large that kernel values overflow: those of the largest row do first."""
+    x = machine.x
+    if machine.precomputed or x.shape[1] * machine.dtype.itemsize > DEFAULT_BUDGET:  # a few bytes say a sparse shape
+        return
+    largest = int(torch.cat([x[part].abs().amax(1) for part in chunks(*x.shape)]).argmax())
+    row = TensorRows(x[largest : largest + 1], checked=True)
+    if not all(bool(f.isfinite().all()) for _, f in machine.stream(row)):
+        raise InvalidFile(
+            "the entries of rows must be small enough for finite kernel values; the largest are too large"
+        )
 
 
 def _unpack_rows(reader: ModelReader, device: torch.device) -> Rows:
@@ -424,6 +484,9 @@ def _unpack_tensors(reader: ModelReader) -> FeatureMap:
         for key in reader.tensors
         if key.startswith("map.")
     }
+    for key, tensor in tensors.items():
+        if tensor.is_floating_point() and bool((tensor.abs() > MAX_SHARE * torch.finfo(tensor.dtype).max).any()):
+            raise InvalidFile(f"the entries of the tensor 'map.{key}' must be small enough for finite features")
     inner = MAPS[name](**numbers, **tensors)
     for key, shape in SHAPES.get(name, lambda _: {})(inner).items():
         if tuple(tensors[key].shape) != shape:

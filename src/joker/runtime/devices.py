@@ -118,7 +118,7 @@ def parse_bytes(size: int | str) -> int:
             f"memory must be a positive number of bytes or a size such as '500MB'; got {size!r}. "
             "Use a number with the unit B, kB, MB, GB, KiB, MiB or GiB."
         )
-    return int(float(match[1]) * unit)
+    return round(float(match[1]) * unit)  # 119.1 MB are a little less in floating point
 
 
 def format_bytes(size: float) -> str:
@@ -128,6 +128,12 @@ def format_bytes(size: float) -> str:
             return f"{size:.4g} {unit}"
         size /= 1000
     return f"{size:.4g} TB"
+
+
+def format_least(size: int) -> str:
+    """Return a number of bytes as text, rounded up to its four digits: for 2,500,001 bytes it is ``'2.501 MB'``."""
+    step = 10 ** max(0, len(str(size)) - 4)
+    return format_bytes(-(-size // step) * step)
 
 
 def free_bytes(device: torch.device) -> float:

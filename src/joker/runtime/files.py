@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from secrets import token_hex
+from typing import IO
 
 from joker.errors import InvalidFile, InvalidParameter, MissingFile, NotSynced
 from joker.runtime.devices import format_bytes
@@ -25,7 +27,8 @@ except ImportError:  # Windows
 AnyPath = str | os.PathLike[str]
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 LOCK, RESULT = "lock", "result"  # names of files in a work folder
-PREFIX, SUFFIX = ".joker-", ".tmp"  # of the names of temporary files
+PREFIX, SUFFIX, LOCK_SUFFIX = ".joker-", ".tmp", ".lock"  # of the names of temporary files and of locks
+LOOKS, LOOK_SECONDS = 10, 0.05  # at a lock that is taken: another process may only look whether its owner lives
 MIN_EMPTY_SECONDS = 60  # age of an empty temporary file that is taken for an abandoned one
 SEPARATORS = tuple({os.sep, os.altsep or os.sep})
 
@@ -66,20 +69,26 @@ def resolve_target(path: AnyPath, example: str) -> Path:
 
 
 @contextmanager
-def replace_file(path: AnyPath, example: str) -> Iterator[Path]:
-    """Yield a temporary file beside ``path`` that replaces it at the end of the block, in one step.
+def replace_file(path: AnyPath, example: str) -> Iterator[IO[bytes]]:
+    """Yield a new file, open for reading and writing, that replaces ``path`` at the end of the block, in one step.
 
-    The file must be closed at the end of the block. A symbolic link is followed, and a file that is replaced keeps
-    its permissions. After an error ``path`` is as it was, and the temporary file is removed. A temporary file that a
-    killed process has left is removed by the next call for a file in the same folder. MissingFile or InvalidFile is
-    raised if the file cannot be written, in particular when the disk is full.
+    Everything must be written through this open file: a lock on it shows other processes that this one lives. A
+    symbolic link is followed, and a file that is replaced keeps its permissions. After an error ``path`` is as it was,
+    and the temporary file is removed. A temporary file that a killed process has left is removed by the next call for a
+    file in the same folder. MissingFile or InvalidFile is raised if the file cannot be written, in particular when the
+    disk is full.
     """
     target = resolve_target(path, example)
     _remove_abandoned_files(target.parent)
     temporary = target.with_name(f"{PREFIX}{token_hex(8)}{SUFFIX}")
     try:
-        with _replacing(target, temporary):
-            yield temporary
+        with explain_errors(target):
+            file = temporary.open("x+b")
+        with _closing(file):
+            with suppress(OSError):  # a file system without locks
+                _lock(file.fileno(), wait=True)  # another process may look at the file, for a moment
+            with _replacing(target, temporary, file):
+                yield file
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -101,6 +110,8 @@ def work_folder(path: AnyPath, example: str) -> Iterator[Path]:
         with (folder / LOCK).open("wb") as lock:
             with suppress(OSError):  # a file system without locks: the folder is never taken for an abandoned one
                 _lock(lock.fileno())
+            with explain_errors(target):
+                (folder / RESULT).touch(exist_ok=False)
             with _replacing(target, folder / RESULT):
                 yield folder
     finally:
@@ -131,17 +142,19 @@ def check_free_space(path: Path, needed: int) -> None:
 
 
 @contextmanager
-def _replacing(target: Path, temporary: Path) -> Iterator[None]:
-    """Create ``temporary``, and let it replace ``target`` once the block has filled it."""
+def _replacing(target: Path, temporary: Path, file: IO[bytes] | None = None) -> Iterator[None]:
+    """Let ``temporary`` replace ``target`` once the block has filled it, through ``file`` if that is given."""
     with explain_errors(target):
-        temporary.touch(exist_ok=False)
         permissions = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
-    with _holding(temporary):
-        # An error of another number may come from what the block reads, and passes.
-        with explain_errors(target, *DISK_FULL):
-            yield
-        with explain_errors(target):
-            _put_in_place(temporary, target, permissions)
+    # An error of another number may come from what the block reads, and passes.
+    with explain_errors(target, *DISK_FULL):
+        yield
+    with explain_errors(target):
+        if file is not None:
+            file.flush()
+        if file is not None and fcntl is None:
+            file.close()  # Windows replaces no file that is open
+        _put_in_place(temporary, target, permissions)
     try:
         _sync(target.parent, os.O_RDONLY)
     except OSError as error:  # Windows opens no folders, and some network file systems sync none
@@ -152,6 +165,18 @@ def _replacing(target: Path, temporary: Path) -> Iterator[None]:
                 NotSynced,
                 stacklevel=2,
             )
+
+
+@contextmanager
+def _closing(file: IO[bytes]) -> Iterator[None]:
+    """Close a file at the end of the block; after an error, bytes that were not written are forgotten."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the disk may be full
+            file.close()
+        raise
+    file.close()
 
 
 def _put_in_place(temporary: Path, target: Path, permissions: int) -> None:
@@ -194,10 +219,15 @@ def _remove_abandoned(folder: Path) -> None:
 def exclusive(path: Path) -> Iterator[None]:
     """Refuse to run a second time for the same ``path`` while the block runs, in this or another process.
 
-    The lock is that of a file beside ``path``, which the system releases when a process ends in any way. On Windows
-    and on file systems without locks nothing is refused.
+    The lock is that of a file beside ``path``, which the system releases when a process ends in any way. What a killed
+    process has left is removed by the next one that writes to the folder. On Windows and on file systems without locks
+    nothing is refused.
     """
-    place = path.resolve().with_name(f".{path.name}.lock")
+    target = path.resolve()
+    _remove_abandoned_files(target.parent)
+    # A digest has the same length for every name, and the name of the file may be as long as names can be.
+    digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
+    place = target.with_name(f"{PREFIX}{digest}{LOCK_SUFFIX}")
     handle = _locked(place, path)
     try:
         yield
@@ -208,6 +238,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 def _locked(place: Path, path: Path) -> int:
     """Return the handle of a lock file that is locked, and that has not been removed meanwhile."""
+    looks = 0
     while True:
         with explain_errors(path):
             handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
@@ -215,6 +246,10 @@ def _locked(place: Path, path: Path) -> int:
             _lock(handle)
         except BlockingIOError as error:
             os.close(handle)
+            looks += 1
+            if looks < LOOKS:
+                time.sleep(LOOK_SECONDS)
+                continue
             raise InvalidFile(
                 f"{path} must be written by one process at a time; another one writes it now. Wait until it has ended, "
                 "or use another name."
@@ -227,31 +262,20 @@ def _locked(place: Path, path: Path) -> int:
         os.close(handle)
 
 
-@contextmanager
-def _holding(temporary: Path) -> Iterator[None]:
-    """Hold a lock on a temporary file, which shows other processes that this one lives."""
-    if fcntl is None:  # Windows replaces no file that is open
-        yield
-        return
-    with temporary.open("rb") as file:
-        with suppress(OSError):  # a file system without locks
-            _lock(file.fileno())
-        yield
-
-
 def _remove_abandoned_files(folder: Path) -> None:
-    """Remove the temporary files of processes that were killed, which therefore hold no lock."""
+    """Remove the temporary files and the locks of processes that were killed, which therefore hold no lock."""
     if fcntl is None:
         return
-    for left in folder.glob(f"{PREFIX}*{SUFFIX}"):
+    for left in [*folder.glob(f"{PREFIX}*{SUFFIX}"), *folder.glob(f"{PREFIX}*{LOCK_SUFFIX}")]:
         with suppress(OSError), left.open("rb") as file:
             _lock(file.fileno())
             found = os.fstat(file.fileno())
-            # An empty file may belong to a process that has not locked it yet.
-            if found.st_size or time.time() - found.st_mtime > MIN_EMPTY_SECONDS:
+            # An empty temporary file may belong to a process that has not locked it yet.
+            old = time.time() - found.st_mtime > MIN_EMPTY_SECONDS
+            if found.st_size or old or left.suffix == LOCK_SUFFIX:
                 left.unlink(missing_ok=True)
 
 
-def _lock(handle: int) -> None:
+def _lock(handle: int, *, wait: bool = False) -> None:
     if fcntl is not None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
