@@ -44,7 +44,19 @@ class DegenerateBandwidth(InvalidData):
 
 
 class BudgetTooSmall(JokerError, MemoryError):
-    """The memory budget is too small for the smallest step of the computation."""
+    """The memory budget is too small for the smallest step of the computation.
+
+    ``least`` is the number of bytes that is enough, where it is known.
+    """
+
+    least: int | None = None
+
+    @classmethod
+    def naming(cls, least: int, found: str, remedy: str = "") -> BudgetTooSmall:
+        """Return the error that names a sufficient budget in bytes."""
+        error = cls(f"memory must hold {found}. Use memory={least} (bytes) or more{remedy}.")
+        error.least = least
+        return error
 
 
 class InvalidFile(JokerError, ValueError):
@@ -108,3 +120,7 @@ def _convergence_warning() -> type[Warning]:
 
     text = "A fit has ended far from the optimum, so that its model may differ from what was asked for."
     return type("ConvergenceWarning", (JokerError, Base), {"__doc__": text, "__module__": __name__})
+
+
+class OutOfTime(JokerError, TimeoutError):
+    """The time limit of a search has ended a part of it, which has no result. A fit catches it."""

@@ -205,7 +205,7 @@ def tune(
     ----------
     X, y, estimator, task, kernels, bandwidths, lam, relevance, rows, sample_weight, scoring
         As in :func:`joker.tune`. A row store must have a path that every worker can read.
-    max_time, memory, device, random_state, verbose, callback
+    n_trials, max_time, memory, device, random_state, verbose, callback
         As in :func:`joker.tune`. ``memory`` is the budget of each trial, and ``device`` that of the trials and of the
         fit on all rows. ``max_time`` ends no trial that has begun.
     cpus_per_trial : float
@@ -231,8 +231,6 @@ def tune(
 
 class RayWorkers(TrialWorkers):
     """Tasks of a Ray cluster. One search has one runner, which is sent when its first trial begins."""
-
-    side_by_side = True
 
     def __init__(self, cpus: Any, gpus: Any, max_failures: Any) -> None:
         for name, value in (("cpus_per_trial", cpus), ("gpus_per_trial", gpus)):

@@ -23,8 +23,6 @@ def test_the_model_does_not_depend_on_the_number_of_processes(tmp_path: Path, co
         assert abs(found[name][1] - gap) <= 1e-6 * gap + 1e-10, name
     model = joker.KernelHuber(**worker.BASE, n_features=50).fit(worker.X, worker.y)
     assert np.abs(found["from a store"] - model.predict(worker.X)).mean() < 0.1  # its rows are in another order
-    for what, said in zip(worker.DIFFERENCES, found["differences"], strict=True):
-        assert said.startswith(f"all processes of a group must have the same {what}; process 0 has ")
     # One process continues from the checkpoint of several, and reads their model.
     again = worker.resumed_fit(str(tmp_path / "found.pt"), 4)
     whole = worker.resumed_fit(str(tmp_path / "whole"), 4)

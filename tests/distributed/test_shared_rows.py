@@ -64,7 +64,7 @@ def test_the_model_is_that_of_one_process(folder: Path, count: int) -> None:
 
 def check_rows_of_the_folder(found: dict[str, Any], count: int) -> None:
     """Every row is there once, with its target, and any run of rows has rows of each process."""
-    numbers = found["numbers"]
+    numbers = [np.array(own) for own in found["numbers"]]
     np.testing.assert_array_equal(np.sort(np.concatenate(numbers)), np.arange(worker.N))
     assert all((own < worker.N // 2).sum() == pytest.approx(len(own) / 2, abs=1) for own in numbers)
     assert len(numbers) == count

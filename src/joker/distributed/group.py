@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from joker.distributed.facts import decoded, described, encoded, first_difference
+from joker.distributed.meeting import initialise
 from joker.errors import InvalidParameter, ProcessesDiffer, ProcessLost
 from joker.runtime.devices import use_own_gpu
 
@@ -59,11 +61,15 @@ class Group:
         return tensor
 
     def decide(self, value: Value) -> Value:
-        """Return the value of rank 0."""
+        """Return the value of rank 0, which is sent as JSON: numbers, text, lists and dictionaries of them."""
         return value
 
+    def decide_slices(self, parts: list[slice]) -> list[slice]:
+        """Return the slices of rank 0."""
+        return [slice(start, stop) for start, stop in self.decide([(part.start, part.stop) for part in parts])]
+
     def collect(self, value: Value) -> list[Value]:
-        """Return the values of all processes, by rank."""
+        """Return the values of all processes, by rank; each is sent as JSON."""
         return [value]
 
     def numbers(self, *values: float) -> tuple[float, ...]:
@@ -71,16 +77,18 @@ class Group:
         return values
 
     def check_equal(self, facts: Mapping[str, Any]) -> None:
-        """Raise `ProcessesDiffer` in every process where a fact is not the same in all of them."""
-        everything = self.collect(dict(facts))
+        """Raise `ProcessesDiffer` in every process where a fact is not the same in all of them.
+
+        Numbers that are not whole may differ by the rounding errors of another processor.
+        """
+        everything = self.collect(described(facts))
         for rank, others in enumerate(everything):
-            for name in everything[0]:
-                if others.get(name) != everything[0][name]:
-                    raise ProcessesDiffer(
-                        f"all processes of a group must have the same {name}; process 0 has {everything[0][name]!r} "
-                        f"and process {rank} has {others.get(name)!r}. Give every process the same data, settings and "
-                        "version of joker."
-                    )
+            if found := first_difference(everything[0], others):
+                raise ProcessesDiffer(
+                    f"all processes of a group must have the same {found.name}; process 0 has {found.first} and "
+                    f"process {rank} has {found.other}. Give every process the same data, settings and versions of "
+                    "joker and torch."
+                )
 
 
 ALONE = Group()
@@ -188,16 +196,28 @@ class TorchGroup(Group):
         return tuple(self.broadcast_(torch.tensor(values, dtype=torch.float64, device=self._device)).tolist())
 
     def decide(self, value: Value) -> Value:
-        found = [value]
+        sent = encoded(value)
+        length = torch.tensor([len(sent)], device=self._device)
         with self._calling("broadcast"):
-            dist.broadcast_object_list(found, 0, group=self._group, device=self._device)
-        return found[0]
+            dist.broadcast(length, 0, group=self._group)
+            buffer = sent.to(self._device) if not self.rank else self._bytes(int(length))
+            dist.broadcast(buffer, 0, group=self._group)
+        found: Value = decoded(buffer)
+        return found
 
     def collect(self, value: Value) -> list[Value]:
-        found = [value] * self.size
+        sent = encoded(value)
         with self._calling("gather"):
-            dist.all_gather_object(found, value, group=self._group)
-        return found
+            lengths = [torch.zeros(1, dtype=torch.int64, device=self._device) for _ in range(self.size)]
+            dist.all_gather(lengths, torch.tensor([len(sent)], device=self._device), group=self._group)
+            given = self._bytes(max(map(int, lengths)))
+            given[: len(sent)] = sent
+            found = [torch.empty_like(given) for _ in lengths]
+            dist.all_gather(found, given, group=self._group)
+        return [decoded(buffer[: int(length)]) for buffer, length in zip(found, lengths, strict=True)]
+
+    def _bytes(self, length: int) -> Tensor:
+        return torch.zeros(length, dtype=torch.uint8, device=self._device)
 
     @property
     def _device(self) -> torch.device:
@@ -254,7 +274,7 @@ def group(timeout: float = TIMEOUT) -> Iterator[Group]:
     began = several and not dist.is_initialized()
     if began:
         use_own_gpu(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group(timeout=timedelta(seconds=timeout))
+        initialise(timeout)
     try:
         with activate(TorchGroup(timeout) if several and dist.get_world_size() > 1 else ALONE) as found:
             yield found

@@ -1,0 +1,27 @@
+"""Ctrl-C while the program ``joker`` starts: its imports take seconds, and it has nothing to clean up yet."""
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+
+def is_program() -> bool:
+    """Whether this process is the program ``joker`` or ``python -m joker``, and not a program that imports joker."""
+    name = os.path.splitext(os.path.basename(sys.argv[0]))[0] if getattr(sys, "argv", None) else ""
+    return name == "joker" or (name == "-m" and sys.orig_argv[1:3] == ["-m", "joker"])
+
+
+def end_quietly() -> None:
+    """Let Ctrl-C end the program with a word and without a traceback, until the program begins to run a command."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell ignores it in the background
+    if is_program() and usual and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, end)
+
+
+def end(number: int, frame: FrameType | None) -> None:
+    """End this process as the signal does; an exception could be lost in the import of a compiled module."""
+    os.write(2, b"Interrupted.\n")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
