@@ -1,7 +1,7 @@
 """The search on scores from a formula: the candidates that it tries and keeps, and the trial that it returns."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,7 +12,29 @@ from joker.tuning.halving import FIRST_BANDWIDTHS, FIRST_LAMBDAS, Candidate, Fam
 Formula = Callable[[str, float, float, int], float]  # kernel, bandwidth, λ, rows
 
 
-def running(formula: Formula) -> Callable[[int, int, Candidate], list[Trial]]:
+Run = Callable[[int, int, Candidate], list[Trial]]
+Runs = Callable[[int, int, Sequence[Candidate]], list[list[Trial]]]
+
+
+def each(run: Run, out_of_time: Callable[[], bool] = lambda: False) -> Runs:
+    """Return a run of several candidates, as far as time allows, from that of one."""
+
+    def run_each(stage: int, rows: int, candidates: Sequence[Candidate]) -> list[list[Trial]]:
+        found: list[list[Trial]] = []
+        for candidate in candidates:
+            if found and out_of_time():
+                break
+            found.append(run(stage, rows, candidate))
+        return found
+
+    return run_each
+
+
+def running(formula: Formula) -> Runs:
+    return each(scored_by(formula))
+
+
+def scored_by(formula: Formula) -> Run:
     def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         kernel, sigma = str(candidate.family.kernel), candidate.bandwidth
         scores = [formula(kernel, sigma, lam, rows) for lam in candidate.lam]
@@ -40,17 +62,24 @@ def test_the_maximum_is_found_within_the_last_steps(exponent: float, lam: float)
     assert abs(math.log10(best.lam / lam)) <= 0.5
 
 
-def test_little_time_compares_all_kernels() -> None:
+@pytest.mark.parametrize("limit", ["time", "candidates"])
+def test_few_candidates_compare_all_kernels(limit: str) -> None:
     """A second bandwidth is tried after the first one of every kernel."""
     tried: list[str] = []
-    run = running(hill(0.5, 1.0, "c"))
+    run = scored_by(hill(0.5, 1.0, "c"))
 
     def counting(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         tried.append(str(candidate.family.kernel))
         return run(stage, rows, candidate)
 
     families = [Family(name, FIRST_BANDWIDTHS) for name in ("a", "b", "c")]
-    best = Search(counting, out_of_time=lambda: len(tried) >= 3).best(families, [1000])
+
+    def out_of_time() -> bool:
+        return limit == "time" and len(tried) >= 3
+
+    count = 3 if limit == "candidates" else math.inf
+    search = Search(each(counting, out_of_time), max_candidates=count, out_of_time=out_of_time)
+    best = search.best(families, [1000])
     assert tried == ["a", "b", "c"]
     assert best.candidate.family.kernel == "c"
 
@@ -142,7 +171,7 @@ def test_of_equal_scores_the_smaller_loss_wins_where_scores_are_compared() -> No
     def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         return [Trial(stage, rows, candidate, lam, abs(math.log10(lam)), 0.9, 0.0) for lam in candidate.lam]
 
-    best = Search(run, final_lam_by_score=True).best([Family("a", (1.0,), False, (10.0, 1.0, 0.1))], [1000])
+    best = Search(each(run), final_lam_by_score=True).best([Family("a", (1.0,), False, (10.0, 1.0, 0.1))], [1000])
     assert best.lam == 1.0
 
 
@@ -162,8 +191,8 @@ def test_losses_choose_bandwidths_and_scores_the_final_penalty_if_asked() -> Non
     def trap(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
         return [replace(t, score=-t.score) if rows == 8000 else t for t in run(stage, rows, candidate)]
 
-    best = Search(trap).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 8000])
-    settled = Search(trap, final_lam_by_score=True).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 8000])
+    best = Search(each(trap)).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 8000])
+    settled = Search(each(trap), final_lam_by_score=True).best([Family("a", FIRST_BANDWIDTHS)], [1000, 4000, 8000])
     assert best.candidate.bandwidth == settled.candidate.bandwidth == 1.0
     assert settled.lam == pytest.approx(10 * best.lam)
 
@@ -171,13 +200,41 @@ def test_losses_choose_bandwidths_and_scores_the_final_penalty_if_asked() -> Non
 @pytest.mark.parametrize("allowed", [1, 3, 9, 12])
 def test_out_of_time_the_best_of_the_latest_stage_wins(allowed: int) -> None:
     def out_of_time() -> bool:
-        return len({(t.stage, t.candidate) for t in search.trials}) >= allowed
+        return len(ended) >= allowed
 
-    search = Search(running(hill(1 / 4, 1.0)), out_of_time=out_of_time)
+    ended: list[tuple[int, Candidate]] = []
+
+    def run(stage: int, rows: int, candidate: Candidate) -> list[Trial]:
+        ended.append((stage, candidate))
+        return scored_by(hill(1 / 4, 1.0))(stage, rows, candidate)
+
+    search = Search(each(run, out_of_time), out_of_time=out_of_time)
     best = search.best([Family("a", FIRST_BANDWIDTHS), Family("b", FIRST_BANDWIDTHS)], [1000, 4000, 16000])
     assert len({(t.stage, t.candidate) for t in search.trials}) == allowed
     latest = [trial for trial in search.trials if trial.stage == search.trials[-1].stage]
     assert best.score == max(trial.score for trial in latest)
+
+
+@pytest.mark.parametrize("by_score", [False, True])
+def test_fewer_candidates_are_the_first_ones_of_a_longer_search(by_score: bool) -> None:
+    """In the order in which they are run; the trials of a search that runs out of them are among those of all."""
+    families = [Family(name, FIRST_BANDWIDTHS) for name in "abc"]
+
+    def asked(count: float) -> list[tuple[int, Candidate]]:
+        seen: list[tuple[int, Candidate]] = []
+        run = running(hill(1 / 16, 0.1, "b"))
+
+        def note(stage: int, rows: int, candidates: Sequence[Candidate]) -> list[list[Trial]]:
+            seen.extend((stage, candidate) for candidate in candidates)
+            return run(stage, rows, candidates)
+
+        Search(note, max_candidates=count, by_score=by_score).best(families, [1000, 4000, 16000])
+        return seen
+
+    whole = asked(math.inf)
+    assert len(whole) > 20
+    for count in range(1, len(whole) + 1):
+        assert asked(count) == whole[:count]
 
 
 def moving(octaves: float) -> Formula:
@@ -211,7 +268,9 @@ def test_a_search_continues_if_the_kernel_or_the_weights_change() -> None:
         loss = 20 - 5 * (candidate.power == (0.5 if rows < 2000 else 0.0)) + abs(math.log2(candidate.bandwidth / 0.5))
         return [Trial(stage, rows, candidate, lam, loss, -loss, 0.0) for lam in candidate.lam]
 
-    search = Search(weighed, stop_when_stable=True, reweight=lambda candidate, power: replace(candidate, power=power))
+    search = Search(
+        each(weighed), stop_when_stable=True, reweight=lambda candidate, power: replace(candidate, power=power)
+    )
     best = search.best([Family("a", FIRST_BANDWIDTHS, powers=(0.0, 0.5))], [1000, 4000, 16000, 64000])
     assert {t.rows for t in search.trials} == {1000, 4000, 16000}
     assert best.candidate.power == 0.0

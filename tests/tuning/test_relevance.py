@@ -1,5 +1,6 @@
 """Feature weights in a search: fitted without the rows that trials are scored on, and tried by powers."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from joker.tuning.ard import (
     powers_to_try,
     search_sample_rows,
 )
-from joker.tuning.halving import Candidate, Family, Search, Trial
+from joker.tuning.halving import Candidate, Family, Search, TimeBudget, Trial
 from joker.tuning.trials import TrialRunner, make_trial_runner
 from joker.tuning.tune import Tuned
 
@@ -37,14 +38,30 @@ def hidden(n: int, seed: int = 0) -> tuple[Array, Array]:
     return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] * X[:, 2]
 
 
-def never() -> bool:
-    return False
+class Asked(TimeBudget):
+    """Time that is over when it has been asked so often."""
+
+    def __init__(self, times: float) -> None:
+        super().__init__()
+        self.times = times
+
+    def is_over(self) -> bool:
+        self.times -= 1
+        return self.times < 0
 
 
-def runner_of(X: Any, y: Array, w: Array | None = None, out_of_time: Any = never, **settings: Any) -> TrialRunner:
+def runner_of(X: Any, y: Array, w: Array | None = None, asked: float = np.inf, **settings: Any) -> TrialRunner:
     kind = joker.KernelRidge if y.dtype.kind == "f" else joker.KernelClassifier
     model = kind(random_state=0, **settings)
-    return make_trial_runner(model, lambda *_: 0.0, X, y, w, torch.device("cpu"), None, out_of_time)
+    return make_trial_runner(model, lambda *_: 0.0, X, y, w, torch.device("cpu"), None, Asked(asked))
+
+
+Run = Callable[[int, int, Candidate], list[Trial]]
+
+
+def each(run: Run) -> Callable[[int, int, Sequence[Candidate]], list[list[Trial]]]:
+    """Return a run of several candidates from that of one."""
+    return lambda stage, rows, candidates: [run(stage, rows, candidate) for candidate in candidates]
 
 
 def weights_of(X: Any, y: Array, w: Array | None = None) -> Array:
@@ -153,16 +170,17 @@ def test_rows_count_by_their_weight(weight: float) -> None:
 
 def test_without_time_there_are_no_weights_and_a_constant_target_has_equal_ones() -> None:
     X, y = hidden(600)
-    assert runner_of(X, y, out_of_time=lambda: True).feature_weights is None
-    clock = iter([False] * 6 + [True] * 99)  # the first split has its steps, the others have none
-    assert runner_of(X, y, out_of_time=lambda: next(clock)).feature_weights is None
+    assert runner_of(X, y, asked=0).feature_weights is None
+    # The first split has its steps, the others have none.
+    assert runner_of(X, y, asked=6).feature_weights is None
     assert_allclose(weights_of(X, np.ones(600)), 1)
 
 
 def test_a_search_out_of_time_has_equal_weights() -> None:
     X, y = hidden(600)
     for way in ("auto", True):
-        found = joker.tune(X, y, relevance=way, max_time=0, **SETTINGS)
+        with pytest.warns(UserWarning, match="max_time=0 has ended the search"):
+            found = joker.tune(X, y, relevance=way, max_time=0, **SETTINGS)
         assert {entry["relevance"] for entry in found.table} == {0.0}
 
 
@@ -208,11 +226,11 @@ def test_the_power_rises_on_few_rows_and_falls_on_many() -> None:
         return replace(candidate, power=power)
 
     family = Family("a", (1.0, 0.5), powers=POWERS)
-    search = Search(run, reweight=reweight)
+    search = Search(each(run), reweight=reweight)
     best = search.best([family], [1_000, 4_000])
     assert best.candidate.power == 0.5
     assert max(trial.candidate.power for trial in search.trials if trial.stage == 0) == 1.0
-    plain = Search(run).best([family], [1_000, 4_000])
+    plain = Search(each(run)).best([family], [1_000, 4_000])
     assert plain.candidate.power == 0.0
 
 
@@ -222,7 +240,7 @@ def test_weights_must_reduce_the_loss_enough(gain: float, power: float) -> None:
         loss = 1.0 - gain * (candidate.power == 0.5)
         return [Trial(stage, rows, candidate, 1.0, loss, -loss, 0.0)]
 
-    search = Search(run, reweight=lambda candidate, power: replace(candidate, power=power))
+    search = Search(each(run), reweight=lambda candidate, power: replace(candidate, power=power))
     assert search.best([Family("a", (1.0,), powers=POWERS)], [1_000, 4_000]).candidate.power == power
 
 
@@ -262,5 +280,5 @@ def test_a_later_stage_tries_weights_that_few_rows_did_not_support() -> None:
         loss = 1.0 + (candidate.power if rows < 2_000 else -0.3 * candidate.power)
         return [Trial(stage, rows, candidate, 1.0, loss, -loss, 0.0)]
 
-    search = Search(run, reweight=lambda candidate, power: replace(candidate, power=power))
+    search = Search(each(run), reweight=lambda candidate, power: replace(candidate, power=power))
     assert search.best([Family("a", (1.0,), powers=POWERS)], [1_000, 4_000]).candidate.power == 1.0

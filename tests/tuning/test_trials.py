@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import joker
 from joker.tuning import trials
 from joker.tuning.ard import ArdSample, FeatureWeights
-from joker.tuning.halving import Candidate, Family, Trial
+from joker.tuning.halving import Candidate, Family, TimeBudget, Trial
 from joker.tuning.trials import TrialFit, TrialResult, TrialRunner, TrialWorkers, make_trial_runner, penalty_scale
 
 Array = NDArray[Any]
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 
 def runner_of(model: Any, X: Array, y: Array, w: Array | None = None) -> TrialRunner:
-    return make_trial_runner(model, lambda *_, **__: 0.0, X, y, w, CPU, None, lambda: False)
+    return make_trial_runner(model, lambda *_, **__: 0.0, X, y, w, CPU, None, TimeBudget())
 
 
 def test_feature_weights_are_fitted_with_the_weights_of_the_rows(
@@ -56,8 +56,6 @@ def test_the_scale_of_lambda_is_in_the_unit_of_the_weights(rng: np.random.Genera
 class Numbered(TrialWorkers):
     """Gives the fit number i of a call the loss i, so that a trial shows the fits it is made of."""
 
-    side_by_side = True
-
     def run(self, runner: Any, fits: Any) -> list[TrialResult]:
         self.fits: list[TrialFit] = list(fits)
         return [TrialResult(([float(i)], [0.0]), 1.0) for i in range(len(fits))]
@@ -69,7 +67,7 @@ def test_a_trial_is_the_mean_over_its_own_splits(rng: np.random.Generator) -> No
     with trials.trials_on(workers):
         runner = runner_of(joker.KernelRidge(random_state=0), X, X[:, 0])
     family = Family("gaussian", (1.0,), lam=(0.5,))
-    together = runner.run_together(1, 100, [Candidate(family, sigma, (0.5,)) for sigma in (1.0, 2.0, 3.0, 4.0)])
+    together = runner.run(1, 100, [Candidate(family, sigma, (0.5,)) for sigma in (1.0, 2.0, 3.0, 4.0)])
     assert len(runner.splits) == 3
     assert [fit.split for fit in workers.fits] == [0, 1, 2] * 4
     assert [fit.estimator.bandwidth for fit in workers.fits] == [sigma for sigma in (1.0, 2.0, 3.0, 4.0) for _ in "abc"]

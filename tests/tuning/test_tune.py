@@ -1,6 +1,8 @@
 """``joker.tune`` finds a bandwidth that suits the data, fits on all rows, and returns a correct table."""
 
 import math
+import time
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,8 @@ from joker.callbacks import Callback, Run
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.scoring import score_path
-from joker.tuning.halving import stage_rows
-from joker.tuning.trials import penalty_scale
+from joker.tuning.halving import TimeBudget, stage_rows
+from joker.tuning.trials import TrialRunner, penalty_scale
 from joker.tuning.tune import COLUMNS, Tuned
 
 Array = NDArray[Any]
@@ -350,9 +352,80 @@ def test_the_callback_gets_each_entry(rng: np.random.Generator) -> None:
 
 def test_time_limits_the_search_and_not_the_fit(rng: np.random.Generator) -> None:
     X, y = waves(rng, 100)
-    result = joker.tune(X, y, max_time=0, **QUICK)
+    with pytest.warns(UserWarning, match=r"max_time=0 has ended the search after 2 trials\. Use a longer time, or n_t"):
+        result = joker.tune(X, y, max_time=0, **QUICK)
     assert {entry["bandwidth"] for entry in result.table} == {0.3}
     assert len(result.estimator.dual_coef_) == 100
+    assert result.stopped_by_time
+
+
+def losses(result: Tuned) -> list[tuple[str, float, float, float]]:
+    """The settings and the losses of the trials, in their order."""
+    return [(entry["kernel"], entry["bandwidth"], entry["lam"], entry["loss"]) for entry in result.table]
+
+
+FREE: dict[str, Any] = {"rows": [80], "random_state": 0, "lam": [0.1, 1.0], "kernels": ["gaussian", "laplacian"]}
+
+
+def test_fewer_trials_are_the_first_ones_of_a_longer_search(rng: np.random.Generator) -> None:
+    """One fit tries both λ. The first bandwidth of each kernel comes first."""
+    X, y = waves(rng, 120)
+    whole = losses(joker.tune(X, y, **FREE))
+    assert len(whole) > 10
+    for trials in (1, 3):
+        found = joker.tune(X, y, n_trials=trials, **FREE)
+        assert losses(found) == whole[: 2 * trials]
+        assert not found.stopped_by_time
+
+
+def test_the_default_of_the_estimator_is_tried_beside_the_limited_trials(rng: np.random.Generator) -> None:
+    """So a search of one trial is never worse than none."""
+    X, y = waves(rng, 120)
+    given = joker.KernelRidge(bandwidth=SIGMA, lam=0.1)
+    found = joker.tune(X, y, estimator=given, n_trials=1, rows=[80], random_state=0)
+    assert len({entry["bandwidth"] for entry in found.table}) == 2
+    assert found.best["bandwidth"] == pytest.approx(SIGMA)
+
+
+def no_clock() -> float:
+    raise AssertionError("the clock is asked")
+
+
+def test_without_a_limit_the_clock_decides_nothing(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reading of the clock is a day later than the one before: the trials are those of any other day."""
+    X, y = waves(rng, 100)
+    usual = losses(joker.tune(X, y, **QUICK))
+    days = count(step=86_400.0)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(days))
+    assert losses(joker.tune(X, y, **QUICK)) == usual
+    monkeypatch.setattr(TimeBudget, "spent", property(lambda budget: no_clock()))
+    budget = TimeBudget()
+    assert (budget.left, budget.is_over(), budget.stopped) == (math.inf, False, False)
+
+
+@pytest.mark.parametrize("hours", [1, 5])
+def test_a_limit_returns_the_best_trial_so_far(
+    hours: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock stands still, but for an hour with the fit of a trial on one of five folds."""
+    X, y = waves(rng, 120)
+    now, run = [0.0], TrialRunner.fit_and_score
+
+    def slow(runner: Any, fit: Any) -> Any:
+        found = run(runner, fit)
+        now[0] += 3600.0
+        return found
+
+    monkeypatch.setattr(TrialRunner, "fit_and_score", slow)
+    monkeypatch.setattr(TimeBudget, "spent", property(lambda budget: now[0]))
+    whole = losses(joker.tune(X, y, **FREE))
+    now[0] = 0.0
+    limit = 3600.0 * 5 * hours
+    with pytest.warns(UserWarning, match=f"max_time={limit:g} has ended the search after {2 * hours} trials"):
+        found = joker.tune(X, y, max_time=limit, **FREE)
+    assert found.stopped_by_time
+    assert losses(found) == whole[: 2 * hours]
+    assert found.best["loss"] == min(loss for *_, loss in losses(found))
 
 
 def test_an_interrupt_ends_the_search(rng: np.random.Generator) -> None:
@@ -389,7 +462,12 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"rows": [100.5]}, InvalidParameter, "rows must be a whole number"),
     ({"scoring": "acuracy"}, InvalidParameter, "scoring must be the name of a scikit-learn scorer"),
     ({"max_time": -1}, InvalidParameter, "max_time must be"),
-    ({"max_time": None}, InvalidParameter, "max_time must be"),
+    ({"max_time": "long"}, InvalidParameter, "max_time must be"),
+    ({"max_time": math.nan}, InvalidParameter, "max_time must be"),
+    ({"n_trials": 0}, InvalidParameter, "n_trials must be a whole number of at least 1, or None; got 0"),
+    ({"n_trials": 2.5}, InvalidParameter, "n_trials must be a whole number"),
+    ({"n_trials": True}, InvalidParameter, "n_trials must be a whole number"),
+    ({"n_trials": "20"}, InvalidParameter, "n_trials must be a whole number"),
     ({"memory": "lots"}, InvalidParameter, "memory must be"),
     ({"device": "gpu"}, UnknownName, "device must name"),
     ({"callback": 3}, InvalidParameter, "callback must be"),

@@ -30,10 +30,14 @@ MIN_LAST_ROWS = 4_096  # rows of the last stage, at least; else half of all rows
 
 @dataclass
 class TimeBudget:
-    """The time limit of a search, in seconds. In a group of processes, the clock of rank 0 decides."""
+    """Seconds after which a search ends, whatever is planned. In a group of processes, the clock of rank 0 decides.
 
-    limit: float
+    It only ends a search: what is searched, and in which order, does not depend on the clock.
+    """
+
+    limit: float = math.inf  # seconds
     started: float = field(default_factory=time.perf_counter)
+    stopped: bool = field(default=False, init=False)  # whether the limit has ended something
 
     @property
     def spent(self) -> float:
@@ -42,17 +46,14 @@ class TimeBudget:
 
     @property
     def left(self) -> float:
-        """The seconds until the limit, at least 0."""
-        return max(0.0, self.limit - self.spent)
+        """The seconds until the limit, at least 0; infinity without a limit."""
+        return max(0.0, self.limit - self.spent) if math.isfinite(self.limit) else math.inf
 
     def is_over(self) -> bool:
-        """Whether the limit is reached."""
-        return self.spent >= self.limit
-
-    def after(self, share: float) -> Callable[[], bool]:
-        """Return a function that says whether a share of the limit has passed since this call."""
-        end = self.spent + share * self.limit
-        return lambda: self.spent > end
+        """Whether the limit is reached; who asks then ends what it does."""
+        over = self.left <= 0
+        self.stopped |= over
+        return over
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Search:
     """Successive halving of the kernels, with a search for the bandwidth in every stage.
 
     Candidates that are run together do not depend on each other: they are the first ones of a stage, or the next one of
-    each kernel. Without ``run_together`` they are run one after the other; trials and winner are the same.
+    each kernel. At most ``max_candidates`` are run, and those of a search with a smaller number are the first ones.
 
     Losses compare trials, unless ``by_score``: the loss is a mean over all held-out rows and separates bandwidths on
     far fewer rows than an accuracy, which only counts rows.
@@ -129,29 +130,33 @@ class Search:
 
     def __init__(
         self,
-        run: Callable[[int, int, Candidate], Sequence[Trial]],  # of a stage and its rows: a trial for each λ
+        # The trials of candidates of a stage, on so many rows; of the first ones only, where time is up.
+        run: Callable[[int, int, Sequence[Candidate]], Sequence[Sequence[Trial]]],
         *,
-        run_together: Callable[[int, int, Sequence[Candidate]], Sequence[Sequence[Trial]]] | None = None,
+        max_candidates: float = math.inf,  # each with several λ
         by_score: bool = False,
         final_lam_by_score: bool = False,  # whether scores choose the λ of the winner
         stop_when_stable: bool = False,  # whether a stage that changes nothing is the last
-        out_of_time: Callable[[], bool] = lambda: False,  # asked before each candidate except the first ones
+        out_of_time: Callable[[], bool] = lambda: False,  # asked before each candidate, and not before the first trials
         reweight: Callable[[Candidate, float], Candidate | None] = lambda candidate, power: None,  # a power of ARD
     ) -> None:
-        self.run, self.run_together, self.out_of_time, self.reweight = run, run_together, out_of_time, reweight
+        self.run, self.out_of_time, self.reweight = run, out_of_time, reweight
         self.by_score, self.final_lam_by_score = by_score, final_lam_by_score
-        self.stop_when_stable = stop_when_stable
+        self.stop_when_stable, self.candidates_left = stop_when_stable, max_candidates
         self.trials: list[Trial] = []
 
     def best(self, families: Sequence[Family], rows: Sequence[int], default: Candidate | None = None) -> Trial:
         """Run stages with these numbers of rows, until one changes nothing or is the last; return its best trial.
 
-        The last stage also tries ``default``, whatever the time is, so that the result is at least as good.
+        The last stage also tries ``default``, beside the candidates that are left, so that the result is at least as
+        good.
         """
-        # The first bandwidth of every kernel, then the second: the time may end before all are tried.
+        # The first bandwidth of every kernel, then the second: there may be no more candidates.
         by_place = zip_longest(*(family.first() for family in families))
         candidates = [candidate for place in by_place for candidate in place if candidate is not None]
         for stage, size in enumerate(rows):
+            if self.trials and self._is_over():
+                break
             before = self._ranked()[0].candidate if self.trials else None
             self._run_searches(stage, size, (self._try(stage, candidate) for candidate in _distinct(candidates)))
             if stage == 0:
@@ -169,32 +174,32 @@ class Search:
 
     def _run_searches(self, stage: int, rows: int, searches: Iterable[Steps]) -> None:
         """Run searches that do not depend on each other; ``trials`` has their trials in the order of the searches."""
-        if self.run_together is None:
-            for steps in searches:
-                asked = next(steps, None)
-                while asked is not None:
-                    found = self.run(stage, rows, asked)
-                    self.trials += found
-                    asked = _next_candidate(steps, found)
-            return
         before, waiting = len(self.trials), {steps: next(steps, None) for steps in searches}
         own: dict[Steps, list[Trial]] = {steps: [] for steps in waiting}
         while running := {steps: asked for steps, asked in waiting.items() if asked is not None}:
-            together = self.run_together(stage, rows, list(running.values()))
-            for steps, found in zip(running, together, strict=True):
+            # Those that have no trials when time is up, and so end, are the last ones.
+            together = list(zip(running, self.run(stage, rows, list(running.values())), strict=False))
+            for steps, found in together:
                 self.trials += found
                 own[steps] += found
-            waiting = {steps: _next_candidate(steps, found) for steps, found in zip(running, together, strict=True)}
+            waiting = {steps: _next_candidate(steps, found) for steps, found in together}
         self.trials[before:] = chain(*own.values())
 
+    def _is_over(self) -> bool:
+        """Whether no further candidate is run."""
+        return self.candidates_left <= 0 or self.out_of_time()
+
     def _try(self, stage: int, candidate: Candidate) -> Steps:
-        """The best trial of a candidate, which is run unless this stage has run it already; None if time is up."""
+        """The best trial of a candidate, which is run unless this stage has run it already; None if none is left."""
         ranked = self._ranked() if self.trials and self.trials[-1].stage == stage else []
         for trial in ranked:
             if trial.candidate.is_like(candidate):
                 return trial
-        if self.trials and self.out_of_time():
+        if self.trials and self._is_over():
             return None
+        if self.candidates_left <= 0:
+            return None
+        self.candidates_left -= 1
         return max((yield candidate), key=self._merit)
 
     def _try_default(self, default: Candidate) -> None:
@@ -202,7 +207,7 @@ class Search:
         last = self.trials[-1]
         known = [t.lam for t in self.trials if t.stage == last.stage and t.candidate.is_like(default)]
         if missing := tuple(lam for lam in default.lam if not any(math.isclose(lam, other) for other in known)):
-            self.trials += self.run(last.stage, last.rows, replace(default, lam=missing))
+            self.trials += self.run(last.stage, last.rows, [replace(default, lam=missing)])[0]
 
     def _narrower(self) -> list[Steps]:
         """Return a search of the first stage for each kernel whose narrowest bandwidth is its best so far.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
+
+from joker.runtime.warning_filters import ignoring
 
 Array = NDArray[Any]
 FIVE_FOLDS_BELOW = 500  # rows: with fewer, scores are averaged over five folds
@@ -31,6 +33,11 @@ class Split:
     held: NDArray[np.intp]
 
 
+def quiet_splits() -> AbstractContextManager[None]:
+    """Leave out scikit-learn's warnings of rare and of many classes, which are no mistake here."""
+    return ignoring("The least populated class", "The number of unique classes")
+
+
 def stratified_splits(codes: Array, parts: int, count: int, random: Any) -> list[Split]:  # (n,)
     """Return the first ``count`` of the ``parts`` splits of stratified cross-validation.
 
@@ -40,9 +47,7 @@ def stratified_splits(codes: Array, parts: int, count: int, random: Any) -> list
         part = check_random_state(random).permutation(len(codes)) % parts
         return [Split(np.flatnonzero(part != k), np.flatnonzero(part == k)) for k in range(count)]
     splitter = StratifiedKFold(parts, shuffle=True, random_state=random)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The least populated class")
-        warnings.filterwarnings("ignore", "The number of unique classes")
+    with quiet_splits():
         return [Split(train, held) for train, held in islice(splitter.split(codes, codes), count)]
 
 

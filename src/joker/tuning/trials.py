@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from numbers import Real
@@ -32,7 +32,7 @@ from joker.estimators.scoring import mean_loss_at_zero, score_path
 from joker.kernels import Kernel
 from joker.solvers.problem import AUTO
 from joker.tuning.ard import MATERN12, STEPS, FeatureWeights, ard_samples, fit_ard, minibatches, search_sample_rows
-from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, Trial
+from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, TimeBudget, Trial
 from joker.tuning.splits import Split, has_rare_class, make_splits, screening_rows
 
 
@@ -64,9 +64,6 @@ class Runner(Protocol):
 
 class TrialWorkers:
     """Runs the fits of trials. This class runs them one after the other, in this process."""
-
-    side_by_side = False
-    """Whether several fits are run at the same time, so that many of them should be given to one `run`."""
 
     def run(self, runner: Runner, fits: Sequence[TrialFit]) -> list[TrialResult]:
         """Return the results of fits that do not depend on each other, in their order."""
@@ -108,10 +105,6 @@ DIAGONAL_ROWS = 256  # rows over which the mean of k(x, x) is computed
 TRIAL_SETTINGS = {"early_stopping": False, "warm_start": False, "callbacks": None, "verbose": 0, "max_time": math.inf}
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, eq=False)
 class TrialRunner:
     """Runs trials on shared rows."""
@@ -127,7 +120,9 @@ class TrialRunner:
     lam_scale: float  # the λ that a candidate calls 1, for a kernel with k(x, x) = 1
     scaling: Scaling | None = None  # mean and deviation of all rows, where inputs are standardised
     report: Callable[[dict[str, Any]], object] | None = None  # called with each trial, as an entry of the table
-    out_of_time: Callable[[], bool] = _never  # whether the search must end; feature weights are then not fitted
+    limit: TimeBudget = field(
+        default_factory=TimeBudget
+    )  # at whose end a trial ends too, and feature weights are not fitted
     workers: TrialWorkers = IN_TURN  # what runs the fits of trials
 
     def family(
@@ -190,12 +185,19 @@ class TrialRunner:
         assert self.feature_weights is not None
         return candidate.bandwidth / self.feature_weights.power(candidate.power, split)
 
-    def run(self, stage: int, rows: int, candidate: Candidate) -> list[Trial]:
-        """Fit a candidate on the first ``rows`` rows of each split, and score each λ on the held-out rows."""
-        return self.run_together(stage, rows, [candidate])[0]
+    def run(self, stage: int, rows: int, candidates: Sequence[Candidate]) -> list[list[Trial]]:
+        """Fit each candidate on the first ``rows`` rows of each split, and score each λ on the held-out rows.
 
-    def run_together(self, stage: int, rows: int, candidates: Sequence[Candidate]) -> list[list[Trial]]:
-        """Do what `run` does, for several candidates."""
+        Candidates that are run in turn are left out when time is up, except the first one.
+        """
+        trials: list[list[Trial]] = []
+        for some in [[one] for one in candidates] if self.workers is IN_TURN else [candidates]:
+            if trials and self.limit.is_over():
+                break
+            trials += self._run(stage, rows, some)
+        return trials
+
+    def _run(self, stage: int, rows: int, candidates: Sequence[Candidate]) -> list[list[Trial]]:
         splits = range(self._splits(stage))
         fits = [TrialFit(self._model(candidate, k, rows), k, rows, stage) for candidate in candidates for k in splits]
         results = self.workers.run(self, fits)
@@ -211,7 +213,8 @@ class TrialRunner:
     def fit_and_score(self, fit: TrialFit) -> TrialResult:
         """Fit the estimator of a trial on the rows of one split, and score each λ on its held-out rows."""
         started = time.perf_counter()
-        model = fit.estimator.fit_sample(self._labelled(self._training_rows(fit.split, fit.rows)))
+        model = fit.estimator.set_params(max_time=self.limit.left)
+        model.fit_sample(self._labelled(self._training_rows(fit.split, fit.rows)))
         held = self._held(fit.stage, fit.split)
         if is_classifier(model):
             held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may be missing in the training rows
@@ -220,7 +223,7 @@ class TrialRunner:
 
     def to_send(self) -> TrialRunner:
         """Return the runner as another process needs it for `fit_and_score`."""
-        return replace(self, report=None, out_of_time=_never, workers=IN_TURN)
+        return replace(self, report=None, limit=TimeBudget(), workers=IN_TURN)
 
     def held_out_levels(
         self, model: KernelQuantile, best: Candidate, rows: int
@@ -277,7 +280,7 @@ class TrialRunner:
         x = self._rows(pick(self.x, rows), 0.0)[:].float().numpy()
         y, w = (self.codes if classes else self.y)[rows], None if self.w is None else self.w[rows]
         samples = ard_samples(minibatches(np.arange(len(rows)), m, self._seed), y, classes, w)
-        weights = fit_ard(x, np.arange(d), samples, MATERN12, self.out_of_time)
+        weights = fit_ard(x, np.arange(d), samples, MATERN12, self.limit.is_over)
         return None if weights is None else np.array(current().numbers(*weights))  # equal in all processes
 
     @property
@@ -369,9 +372,10 @@ def make_trial_runner(
     w: NDArray[np.float64] | None,
     place: torch.device,
     report: Callable[[dict[str, Any]], object] | None,
-    out_of_time: Callable[[], bool],
+    limit: TimeBudget,
+    splits: Sequence[Split] | None = None,
 ) -> TrialRunner:
-    """Split the rows, and give the estimator the short settings of a trial."""
+    """Split the rows, unless splits are given, and give the estimator the short settings of a trial."""
     random = check_random_state(model.random_state)
     seed = current().decide(int(random.randint(2**31 - 1)))
     short = clone(model).set_params(tol=max(model.tol, TRIAL_TOL), random_state=seed, device=place, **TRIAL_SETTINGS)
@@ -386,12 +390,13 @@ def make_trial_runner(
         )
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
     rare = has_rare_class(codes[weighted_rows])
-    splits, scale = make_splits(weighted_rows, codes, random, rare), penalty_scale(model, y, w)
+    splits = list(splits) if splits is not None else make_splits(weighted_rows, codes, random, rare)
+    scale = penalty_scale(model, y, w)
     model.set_params(standardize=resolve.standardizes(model.standardize, kernels.Gaussian(), AUTO, x, w))
     short.set_params(standardize=model.standardize)
     scaling = input_statistics(x, w) if model.standardize else None
     workers = current_workers()
-    return TrialRunner(short, scorer, x, y, w, codes, rare, splits, scale, scaling, report, out_of_time, workers)
+    return TrialRunner(short, scorer, x, y, w, codes, rare, splits, scale, scaling, report, limit, workers)
 
 
 def penalty_scale(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None) -> float:

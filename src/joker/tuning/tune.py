@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -12,25 +13,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
 from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import check_array, column_or_1d
 
 from joker.data import Store, StoreRows, TaskGuess, guess_task
 from joker.data.arrays import INPUT_DTYPES, as_array, device_of
+from joker.distributed import current
 from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.classification import KernelClassifier
 from joker.estimators.estimator import KernelEstimator
 from joker.estimators.inputs import check_weights, naming_columns
+from joker.estimators.model import check_processes
 from joker.estimators.regression import KernelQuantile, KernelRidge, shift_levels
 from joker.estimators.resolve import get_kernel
+from joker.estimators.scoring import check_scorer
 from joker.kernels import Kernel, get
+from joker.runtime import parse_device
 from joker.solvers.problem import AUTO
 from joker.tuning.ard import powers_to_try
-from joker.tuning.halving import Search, TimeBudget, stage_rows
-from joker.tuning.splits import ranking_score
+from joker.tuning.halving import Search, TimeBudget, Trial, stage_rows
+from joker.tuning.splits import Split, ranking_score, strata
 from joker.tuning.trials import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
+from joker.tuning.validation import make_validation
 
 COLUMNS = ("stage", "rows", "kernel", "bandwidth", "relevance", "lam", "loss", "score", "seconds")
 
@@ -60,6 +65,8 @@ class Tuned:
         The task of the estimator.
     task_reason : str or None
         What was found in y if the task was guessed from it; else None.
+    stopped_by_time : bool
+        Whether ``max_time`` has ended the search.
     criterion : {"loss", "ranking", "scoring"}
         What decided between trials: the loss; the area under the ROC curve, because a class is rare (it is the
         ``score`` in the table); or the ``scoring`` that was given.
@@ -82,6 +89,7 @@ class Tuned:
     task: str
     task_reason: str | None = None
     criterion: str = "loss"
+    stopped_by_time: bool = False
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.estimator, self.table))
@@ -136,8 +144,12 @@ def tune(
     relevance: bool | str = "auto",
     rows: int | Sequence[int] | None = None,
     sample_weight: Any = None,
+    cv: Any = None,
+    groups: Any = None,
+    time: Any = None,
     scoring: str | Callable[..., float] | None = None,
-    max_time: float = math.inf,
+    n_trials: int | None = None,
+    max_time: float | None = None,
     memory: int | str | None = None,
     device: str | torch.device | None = None,
     random_state: int | np.random.RandomState | None = None,
@@ -202,13 +214,23 @@ def tune(
         The number of training rows in each stage; all stages are run. One number means two stages with that number.
     sample_weight : array of shape (n,), optional
         The weight of each row, in the fits and in the scores.
+    cv : int, splitter or iterable, optional
+        The splits of every stage, as in scikit-learn. By default held-out rows are drawn at random.
+    groups : array of shape (n,), optional
+        The group of each row, such as a person. Whole groups are then held out.
+    time : array of shape (n,), optional
+        A date or a number for each row. The latest fifth of the rows is then held out.
     scoring : str or callable, optional
         The score that replaces the loss: the name of a scikit-learn scorer, or a function ``scoring(estimator, X, y)``,
         which is also given ``sample_weight`` if rows have weights. Higher is better. By default the ``score`` in
         the table is that of the estimator: accuracy, R² or D².
-    max_time : float
-        Seconds after which no further candidate is tried. The fit on all rows is not included; the ``max_time`` of the
-        estimator limits it. A search that runs out of time may not be repeatable.
+    n_trials : int, optional
+        The most fits of the search, each of one kernel, bandwidth and relevance with several λ. The fits of a search
+        with a smaller number are the first ones of a longer search. By default the search ends where nothing improves.
+    max_time : float, optional
+        Seconds after which the search ends with the best trial so far: a brake, since what is tried does not depend
+        on the clock otherwise, and a search without it has the same result on any day. The fit on all rows is not
+        included; the ``max_time`` of the estimator limits it. A warning and ``stopped_by_time`` say that time was up.
     memory, device, random_state, verbose
         As in the estimator; they replace its own. ``verbose`` applies to the fit on all rows.
     callback : callable, optional
@@ -237,52 +259,151 @@ def tune(
     R² 0.98; by default 0.02
     """
     budget = _time_budget(max_time)
-    if task is not None and task not in TASKS:
-        raise UnknownName.among("task", task, TASKS)
-    x, targets, task = _data(X, as_array(y), task, estimator)
-    guessed = _guess(targets) if estimator is None and task is None else None
-    model = _estimator(estimator, guessed.task if guessed else task)
-    _refuse_external(model.kernel)
-    labels = _labels(targets, is_classifier(model))
-    check_consistent_length(x, labels)
+    x, targets, model, guessed = _problem(X, y, estimator, task)
     given = {"memory": memory, "device": device, "random_state": random_state, "verbose": verbose}
     model.set_params(**{name: value for name, value in given.items() if value is not None})
     w = check_weights(sample_weight, x.shape[0])
     if callback is not None and not callable(callback):
         raise InvalidParameter(f"callback must be a function of an entry of the table; got {callback!r}. Use print.")
-    device = device_of(X, model.device)
-    runner = make_trial_runner(model, _scorer(model, scoring), x, labels, w, device, callback, budget.is_over)
+    asked = {"kernels": kernels, "bandwidths": bandwidths, "lam": lam, "relevance": relevance, "rows": rows}
+    splits = {"cv": cv, "groups": groups, "time": time}
+    limits = {"scoring": scoring, "n_trials": n_trials, "max_time": max_time}
+    check_processes(model, y=targets, search={**asked, **splits, **limits})
+    found = find_settings(
+        x,
+        targets,
+        w,
+        model,
+        Candidates(kernels, bandwidths, lam, relevance, rows, _checked_trials(n_trials)),
+        scoring=scoring,
+        device=device_of(X, model.device),
+        budget=budget,
+        report=callback,
+        splits=_asked_splits(model, targets, w, cv, groups, time),
+    )
+    if budget.stopped:
+        warnings.warn(
+            f"max_time={budget.limit:g} has ended the search after {len(found.table)} trials. Use a longer time, or "
+            "n_trials, with which the search is repeatable.",
+            UserWarning,
+            stacklevel=2,
+        )
+    search_seconds = budget.spent
+    model.fit(X, y, sample_weight=sample_weight)
+    if isinstance(model, KernelQuantile):
+        shift_levels(model, *found.runner.held_out_levels(model, found.trial.candidate, found.trial.rows))
+    fit_seconds = budget.spent - search_seconds
+    actual = "classification" if is_classifier(model) else "regression"
+    reason = guessed.reason if guessed else None
+    seconds = search_seconds, fit_seconds
+    return Tuned(model, found.table, found.best, *seconds, actual, reason, found.criterion, budget.stopped)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What a search may try, as `tune` is given it."""
+
+    kernels: Any = None
+    bandwidths: Any = None
+    lam: Any = None
+    relevance: Any = AUTO
+    rows: Any = None
+    n_trials: float = math.inf
+
+    @property
+    def are_free(self) -> bool:
+        """Whether the search chooses all settings."""
+        return self.kernels is None and self.bandwidths is None and self.lam is None
+
+
+@dataclass(frozen=True, eq=False)
+class FoundSettings:
+    """The end of a search: its trials, and the best one."""
+
+    runner: TrialRunner
+    table: list[dict[str, Any]]
+    best: dict[str, Any]
+    trial: Trial
+    criterion: str
+
+
+def find_settings(
+    x: Any,  # (n, d)
+    y: NDArray[Any],  # (n,) or (n, t)
+    w: NDArray[np.float64] | None,
+    model: KernelEstimator,
+    candidates: Candidates,
+    *,
+    scoring: Any = None,
+    device: torch.device | None = None,
+    budget: TimeBudget | None = None,
+    report: Callable[[dict[str, Any]], object] | None = None,
+    splits: Sequence[Split] | None = None,
+) -> FoundSettings:
+    """Give an estimator the kernel, the bandwidth and λ of the best trial, without fitting it to all rows."""
+    budget = budget or TimeBudget()
+    device = parse_device(model.device) if device is None else device
+    runner = make_trial_runner(model, check_scorer(model, scoring), x, y, w, device, report, budget, splits)
     ranking = scoring is None and runner.rare
     if ranking:
         runner = replace(runner, scorer=ranking_score)
-    penalties = _penalties(lam, model)
-    to_try = _kernels(kernels, model, runner)
-    powers = _powers(relevance, to_try, runner, bandwidths is None)
-    families = [runner.family(kernel, _bandwidths(bandwidths), penalties, powers) for kernel in to_try]
+    penalties = _penalties(candidates.lam, model)
+    to_try = _kernels(candidates.kernels, model, runner)
+    powers = _powers(candidates.relevance, to_try, runner, candidates.bandwidths is None)
+    families = [runner.family(kernel, _bandwidths(candidates.bandwidths), penalties, powers) for kernel in to_try]
     search = Search(
         runner.run,
-        run_together=runner.run_together if runner.workers.side_by_side else None,
+        max_candidates=candidates.n_trials,
         by_score=ranking or scoring is not None,
         final_lam_by_score=runner.accuracy_decides,
-        stop_when_stable=rows is None and all(runner.n_features(kernel) is None for kernel in to_try),
+        stop_when_stable=candidates.rows is None and all(runner.n_features(kernel) is None for kernel in to_try),
         out_of_time=budget.is_over,
         reweight=runner.reweight,
     )
-    free = kernels is None and bandwidths is None and lam is None
-    default = runner.default(model, families) if free else None
-    best = search.best(families, _stage_rows(rows, len(runner.splits[0].train)), default)
-    search_seconds = budget.spent
+    default = runner.default(model, families) if candidates.are_free else None
+    best = search.best(families, _stage_rows(candidates.rows, len(runner.splits[0].train)), default)
     table = [runner.entry(trial) for trial in search.trials]
     winner = table[search.trials.index(best)]
     model.set_params(kernel=winner["kernel"], bandwidth=runner.bandwidth(best.candidate), lam=winner["lam"])
-    model.fit(X, y, sample_weight=sample_weight)
-    if isinstance(model, KernelQuantile):
-        shift_levels(model, *runner.held_out_levels(model, best.candidate, best.rows))
-    fit_seconds = budget.spent - search_seconds
-    actual = "classification" if is_classifier(model) else "regression"
     criterion = "ranking" if ranking else "loss" if scoring is None else "scoring"
-    reason = guessed.reason if guessed else None
-    return Tuned(model, table, winner, search_seconds, fit_seconds, actual, reason, criterion)
+    return FoundSettings(runner, table, winner, best, criterion)
+
+
+def _problem(X: Any, y: Any, given: Any, task: str | None) -> tuple[Any, Any, KernelEstimator, TaskGuess | None]:
+    """Rows, targets, an unfitted estimator, and the guess of its task if it is one."""
+    if task is not None and task not in TASKS:
+        raise UnknownName.among("task", task, TASKS)
+    x, targets, task = _data(X, as_array(y), task, given)
+    guessed = _guess(targets) if given is None and task is None else None
+    model = _estimator(given, guessed.task if guessed else task)
+    _refuse_external(model.kernel)
+    labels = _labels(targets, is_classifier(model))
+    check_consistent_length(x, labels)
+    return x, labels, model, guessed
+
+
+def _asked_splits(
+    model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64] | None, cv: Any, groups: Any, time: Any
+) -> list[Split] | None:
+    """The splits that the user asks for; None: rows are held out at random."""
+    if cv is None and groups is None and time is None:
+        return None
+    classes = len(np.unique(y)) if is_classifier(model) else 0
+    codes = np.unique(y, return_inverse=True)[1].ravel() if classes else strata(y.reshape(len(y), -1)[:, 0], 0)
+    validation = make_validation(codes, classes, cv, groups, time)
+    rows = np.arange(len(y)) if w is None else np.flatnonzero(w)
+    seed = model.random_state if isinstance(model.random_state, Integral) else 0
+    splits = validation.search_splits(rows, codes, current().decide(int(seed)))
+    return None if splits is None else [Split(rows[split.train], rows[split.held]) for split in splits]
+
+
+def _checked_trials(n_trials: Any) -> float:
+    """The most candidates of a search; infinity if they are not limited."""
+    if n_trials is None:
+        return math.inf
+    if not isinstance(n_trials, Integral) or isinstance(n_trials, bool) or n_trials < 1:
+        raise InvalidParameter(f"n_trials must be a whole number of at least 1, or None; got {n_trials!r}. Use 20.")
+    return int(n_trials)
 
 
 def _data(X: Any, y: Any, task: str | None, given: Any) -> tuple[Any, Any, str | None]:
@@ -331,16 +452,6 @@ def _labels(y: Any, classes: bool) -> NDArray[Any]:
         column_or_1d(y) if classes else check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
     )
     return labels
-
-
-def _scorer(model: KernelEstimator, scoring: Any) -> Callable[..., float]:
-    try:
-        return check_scoring(model, scoring)  # type: ignore[no-any-return]
-    except (ValueError, TypeError) as error:
-        raise InvalidParameter(
-            "scoring must be the name of a scikit-learn scorer, such as 'accuracy', a callable or None; "
-            f"got {scoring!r}. sklearn.metrics.get_scorer_names() lists the names."
-        ) from error
 
 
 def _refuse_external(kernel: Any) -> None:
@@ -409,9 +520,11 @@ def _stage_rows(rows: Any, pool: int) -> list[int]:
     return [min(int(r), pool) for r in given]
 
 
-def _time_budget(max_time: float) -> TimeBudget:
+def _time_budget(max_time: float | None) -> TimeBudget:
+    if max_time is None:
+        return TimeBudget()
     if not isinstance(max_time, Real) or isinstance(max_time, bool) or not max_time >= 0:
         raise InvalidParameter(
-            f"max_time must be a number of seconds of at least 0; got {max_time!r}. Use for example 60."
+            f"max_time must be a number of seconds of at least 0, or None; got {max_time!r}. Use for example 60."
         )
     return TimeBudget(float(max_time))
