@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import joker
@@ -138,3 +139,47 @@ def test_progress_of_one_block_has_no_last_epoch() -> None:
         joker.KernelRidge(callbacks=[watch], max_epochs=2, tol=0 if n > 30 else 0.5, n_features=20).fit(x, x[:, 0])
         assert said in out.getvalue()
         assert "200" not in out.getvalue()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_missing_and_infinite_inputs_are_named_with_a_remedy(value: float) -> None:
+    bad = X.copy()
+    bad[7, 1] = value
+    said = r"Input X contains (NaN|infinity): .* must be finite; it is in column {}, row 7\. {}"
+    remedy = (
+        "Use JokerClassifier or JokerRegressor, which take missing values" if np.isnan(value) else "Replace infinity"
+    )
+    for given, column in ((bad, "1"), (pd.DataFrame(bad, columns=["size", "age"]), "'?age'?")):
+        for kind in (joker.KernelRidge, joker.KernelClassifier):
+            with pytest.raises(InvalidData, match=said.format(column, remedy)) as caught:
+                kind().fit(given, LABELS if kind is joker.KernelClassifier else Y)
+            assert "HistGradientBoosting" not in str(caught.value)
+            assert caught.value.__suppress_context__
+    with pytest.raises(InvalidData, match=said.format("1", remedy)):
+        joker.KernelRidge().fit(X, Y).predict(bad)
+
+
+@pytest.mark.parametrize(("value", "said"), [(np.nan, "Leave such rows out"), (np.inf, "Replace infinity")])
+def test_missing_and_infinite_targets_are_refused_with_a_remedy(value: float, said: str) -> None:
+    y = Y.copy()
+    y[3] = value
+    with pytest.raises(InvalidData, match=f"Input y contains .*: targets must be finite. {said}"):
+        joker.KernelRidge().fit(X, y)
+
+
+def test_a_rule_of_svc_for_gamma_is_translated() -> None:
+    with pytest.raises(UnknownName, match=r"bandwidth=\(X.shape\[1\] \* X.var\(\) / 2\) \*\* 0.5 and "):
+        joker.KernelSVC(bandwidth="scale").fit(X, LABELS)
+    gamma = 1 / (X.shape[1] * X.var())  # of scikit-learn
+    assert (2 * gamma) ** -0.5 == pytest.approx((X.shape[1] * X.var() / 2) ** 0.5)
+
+
+def test_rows_that_need_no_check_are_predicted_like_others() -> None:
+    model = joker.KernelRidge().fit(X, Y)
+    assert np.array_equal(model.predict(X), model.predict(X.tolist()))
+    with pytest.raises(ValueError, match="3 features, but KernelRidge is expecting 2"):
+        model.predict(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="minimum of 1 is required"):
+        model.predict(np.zeros((0, 2)))
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        model.predict(np.zeros(2))

@@ -1,13 +1,16 @@
 """Model cards state what is true of the model."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
-from raw_tables import split
+from raw_tables import HONEST, split
 from sklearn.exceptions import NotFittedError
 
 import joker
 from joker.errors import InvalidParameter
+from joker.estimators.card import code
 
 
 def cells(text: str) -> dict[str, list[str]]:
@@ -67,9 +70,11 @@ def test_numbers_without_names() -> None:
     assert "10 more inputs are not listed." in text
 
 
+@HONEST
+@pytest.mark.usefixtures("few_trials")
 def test_a_table_model() -> None:
     frame, y = split(120)
-    model = joker.JokerRegressor(max_time=0, random_state=0).fit(frame, y)
+    model = joker.JokerRegressor(effort=1, random_state=0).fit(frame, y)
     text = model.card({"R² on new rows": 0.5})
     found = cells(text)
     assert found["columns"] == ["7"]
@@ -86,3 +91,27 @@ def test_errors(frame: pd.DataFrame) -> None:
         joker.JokerRegressor().card()
     with pytest.raises(InvalidParameter, match="scores must be a dictionary from names to numbers; got"):
         joker.KernelRidge().fit(frame, frame["a"]).card(0.9)  # type: ignore[arg-type]
+
+
+HOSTILE = "a`b<script>alert(1)</script>|[x](http://y)\n# b"
+
+
+@pytest.mark.parametrize("kind", [joker.KernelRidge, joker.JokerRegressor])
+def test_names_are_shown_and_nothing_else(kind: type) -> None:
+    """A name may be HTML or Markdown."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=[HOSTILE, "b"])
+    settings = {"effort": 1, "random_state": 0} if kind is joker.JokerRegressor else {}
+    model = kind(**settings).fit(frame, frame["b"])
+    model.target_name_ = HOSTILE
+    text = model.card({HOSTILE: 1.0})
+    assert "\n# b" not in text
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\`", ""))  # without code
+    assert "<" not in outside
+    assert not re.search(r"(?<!\\)\[", outside)
+
+
+def test_backticks_do_not_end_code() -> None:
+    assert code("a") == "`a`"
+    assert code("a``b`") == "``` a``b` ```"
+    assert code("a\n b") == "`a b`"

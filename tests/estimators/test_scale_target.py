@@ -176,7 +176,9 @@ def test_a_wrong_scale_in_a_file_is_refused(tmp_path: Path) -> None:
     for key in ("format", "sha256"):
         del document[key]
     model_files.write(tmp_path / "bad.joker", document, tensors, version=document.pop("version"))
-    with pytest.raises(InvalidFile, match="target_scale must be positive finite numbers"):
+    with pytest.raises(
+        InvalidFile, match="target_scale of KernelHuber must be numbers, that are finite, greater than 0"
+    ):
         joker.load(tmp_path / "bad.joker")
 
 

@@ -1,7 +1,11 @@
 """The encoding of a whole table."""
 
-import numpy as np
+import tracemalloc
 
+import numpy as np
+import pytest
+
+from joker.tables import encoding as encoding_module
 from joker.tables.encoders import SCALINGS
 from joker.tables.encoding import MAX_STATISTIC_CLASSES, fit_encoding
 from joker.tables.table import read_table
@@ -30,3 +34,21 @@ def test_many_classes_have_no_mean_targets() -> None:
     for classes, width in ((MAX_STATISTIC_CLASSES + 1, 7), (MAX_STATISTIC_CLASSES, 7 + MAX_STATISTIC_CLASSES)):
         encoding, _ = fit_encoding(table, np.arange(rows) % classes, classes)
         assert encoding.width == width
+
+
+def test_an_encoding_holds_its_inputs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inputs of all columns were once there twice, and those of a category in float64 too."""
+    monkeypatch.setattr(encoding_module, "CHUNK", 500)
+    rng = np.random.default_rng(0)
+    columns = {f"k{j}": rng.choice([f"level {i}" for i in range(40)], 5_000) for j in range(4)}
+    table, y = read_table(columns), rng.normal(size=5_000)
+    fit_encoding(table.some(np.arange(500)), y[:500], 0)  # what libraries allocate at their first use
+    tracemalloc.start()
+    try:
+        encoding, x = fit_encoding(table, y, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert x.shape == (5_000, encoding.width)
+    assert encoding.width > 150
+    assert peak < 1.5 * x.nbytes

@@ -1,4 +1,4 @@
-"""Ensemble selection, decision values, intervals and importances, by their definitions."""
+"""Ensemble selection, decision values and intervals, by their definitions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from joker.tables.ensemble import (
-    column_importances,
-    decision_values,
-    make_residuals,
-    select_ensemble,
-)
-from joker.tables.table import NUMBER, RawColumn, RawTable
+from joker.tables.ensemble import decision_values, make_residuals, select_ensemble
 
 
 @pytest.mark.parametrize("shares", [(1, 1), (1, 2), (3, 1), (1, 1, 1), (2, 3)], ids=str)
@@ -58,18 +52,3 @@ def test_limits_leave_out_the_same_share_on_each_side(coverage: float) -> None:
     inside = np.mean((errors >= low) & (errors <= high))
     assert inside == pytest.approx(coverage, abs=0.01)
     assert np.mean(errors < low) == pytest.approx((1 - coverage) / 2, abs=0.01)
-
-
-def test_a_column_is_important_if_its_own_order_matters(rng: np.random.Generator) -> None:
-    y, other, third = rng.normal(size=(3, 60))
-    columns = (RawColumn("a", NUMBER, y), RawColumn("b", NUMBER, other), RawColumn("c", NUMBER, third))
-    table = RawTable(columns, 60, named=True)
-
-    def losses(some: RawTable) -> Any:
-        return (some.columns[0].values + 0.5 * some.columns[2].values - y - 0.5 * third) ** 2
-
-    found = column_importances(table, ["a", "b", "c"], losses, 0, lambda: False)
-    assert found is not None
-    assert found[1] == 0
-    assert found[0] + found[2] == pytest.approx(1)
-    assert found[0] == pytest.approx(0.8, abs=0.1)  # the mean square of a difference is 4 times as large

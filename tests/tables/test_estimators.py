@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from raw_tables import FAST, split
+from raw_tables import FAST, HONEST, split
 from sklearn.base import clone
 from sklearn.inspection import PartialDependenceDisplay, permutation_importance
 from sklearn.metrics import r2_score
@@ -19,15 +19,17 @@ import joker
 from joker.data import as_source, convert
 from joker.errors import InvalidData, InvalidFile, InvalidParameter
 
+pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
+
 
 @pytest.fixture(scope="module")
-def regressor() -> joker.JokerRegressor:
+def regressor(few_trials: None) -> joker.JokerRegressor:
     frame, y = split()
     return joker.JokerRegressor(**FAST).fit(frame, y)
 
 
 @pytest.fixture(scope="module")
-def classifier() -> joker.JokerClassifier:
+def classifier(few_trials: None) -> joker.JokerClassifier:
     frame, y = split()
     return joker.JokerClassifier(**FAST).fit(frame, np.array(["low", "mid", "high"])[np.digitize(y, [3.8, 5.0])])
 
@@ -88,9 +90,8 @@ def test_frames_of_all_libraries_give_the_same_predictions(regressor: joker.Joke
 
 def test_polars_is_fitted_like_pandas() -> None:
     frame, y = split(25)
-    settings = FAST | {"max_time": 600.0}  # no time limit may end a part of one of them
-    first = joker.JokerRegressor(**settings).fit(frame, y)
-    second = joker.JokerRegressor(**settings).fit(pl.from_pandas(frame), pl.Series(y))
+    first = joker.JokerRegressor(**FAST).fit(frame, y)
+    second = joker.JokerRegressor(**FAST).fit(pl.from_pandas(frame), pl.Series(y))
     assert np.array_equal(first.predict(frame), second.predict(frame))
 
 
@@ -208,8 +209,13 @@ def test_a_given_loss_is_used() -> None:
 
 
 def test_a_plan_without_a_fit() -> None:
+    """It is the one of the fit, with the bytes of the fit of a kernel model."""
     frame, y = split(120)
-    assert joker.JokerRegressor().plan(frame, y).total > 0
+    plan = joker.JokerRegressor().plan(frame, y)
+    assert plan.total > 0
+    assert str(plan).startswith("effort 3: 120 rows, ")
+    fitted = joker.JokerRegressor(**FAST).fit(frame, y)
+    assert fitted.plan_.steps == plan.steps[: len(fitted.plan_.steps)]
 
 
 # Bad input: a sentence or a sound model
@@ -269,6 +275,11 @@ def test_constant_targets_and_constant_columns() -> None:
     ("settings", "said"),
     [
         ({"max_time": -1}, "max_time must be a number of seconds"),
+        ({"max_time": "long"}, "max_time must be a number of seconds of at least 0, or None; got 'long'"),
+        ({"effort": 0}, "effort must be a whole number from 1 to 5; got 0"),
+        ({"effort": 2.0}, "effort must be a whole number from 1 to 5"),
+        ({"effort": True}, "effort must be a whole number from 1 to 5"),
+        ({"effort": "high"}, "effort must be a whole number from 1 to 5; got 'high'"),
         ({"columns": {"nothing": "drop"}}, "columns must be one of"),
         ({"device": "nonsense"}, "device must name a torch device"),
         ({"memory": "x"}, "memory must be"),
@@ -294,12 +305,18 @@ def test_targets_of_the_wrong_kind() -> None:
         joker.JokerRegressor(**FAST).fit(frame, y[:-1])
 
 
-@pytest.mark.parametrize("max_time", [0.0, 1.0])
-def test_a_short_time_limit_gives_a_usable_model(max_time: float) -> None:
-    """A fit that would end far from its optimum goes on for a while, whatever the speed of the computer."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1_500, 60))
-    y = X[:, 0] + 0.5 * X[:, 1] * X[:, 2]
-    model = joker.JokerRegressor(max_time=max_time, random_state=0).fit(X[:1_200], y[:1_200])
-    assert model.members_[0]["gap"] < 0.2
+def test_no_time_gives_a_usable_model(rng: np.random.Generator) -> None:
+    """It has seen some rows of each class, however few they are."""
+    X = rng.normal(size=(1_300, 20))
+    y = X[:, 0] + 0.5 * X[:, 1]
+    with pytest.warns(UserWarning, match="max_time=0 ended the fit before the work of effort=3 was done"):
+        model = joker.JokerRegressor(max_time=0, random_state=0).fit(X[:1_200], y[:1_200])
+    assert model.stopped_by_time_
     assert model.score(X[1_200:], y[1_200:]) > 0.5
+    labels = np.where(y > 0, "high", "low")
+    labels[:3] = "rare"
+    with pytest.warns(UserWarning, match="max_time=0 ended the fit"):
+        classes = joker.JokerClassifier(max_time=0, random_state=0).fit(X[:1_200], labels[:1_200])
+    assert classes.classes_.tolist() == ["high", "low", "rare"]
+    assert classes.score(X[1_200:], labels[1_200:]) > 0.7
+    assert np.allclose(classes.predict_proba(X[1_200:]).sum(axis=1), 1)

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from raw_tables import panel
+from raw_tables import FAST, HONEST, panel
 
 import joker
 from joker.errors import InvalidData
 from joker.tables.encoders import CODE_INPUTS
 
-FAST = {"max_time": 0.5, "random_state": 0}
+pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
 
 
 @pytest.fixture(scope="module")
-def model() -> joker.JokerRegressor:
+def model(few_trials: None) -> joker.JokerRegressor:
     return joker.JokerRegressor(**FAST).fit(*panel())
 
 

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from raw_tables import split
+from raw_tables import FAST, HONEST, split
 
 import joker
 from joker.errors import BudgetTooSmall
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+    pytest.mark.usefixtures("few_trials"),
+    HONEST,
+]
 
 PROBE = """
 import json, sys
@@ -37,7 +41,7 @@ X = pd.DataFrame(rng.normal(size=(rows, 20)), columns=[f"c{j}" for j in range(20
 X["w"] = rng.choice(list("abcdef"), rows)
 X["person"] = rng.integers(0, 500, rows)
 y = X["c0"] + X["c1"] ** 2
-model = getattr(joker, name)(memory=budget, max_time=5, random_state=0, columns={"person": "group"})
+model = getattr(joker, name)(memory=budget, effort=1, random_state=0, columns={"person": "group"})
 fit = growth(lambda: model.fit(X, y if name == "JokerRegressor" else y > 1))
 print(json.dumps({"fit": fit, "predict": growth(lambda: model.predict(X))}))
 """
@@ -61,13 +65,13 @@ def environment(source: str) -> dict[str, str]:
 
 def test_a_budget_that_is_too_small_names_a_sufficient_one() -> None:
     frame, y = split(100)
-    with pytest.raises(BudgetTooSmall, match=r"memory must be at least .* MB for this table"):
+    with pytest.raises(BudgetTooSmall, match=r"memory must hold the table, 3 copies of its .* Use memory=\d+ "):
         joker.JokerRegressor(memory="10MB").fit(frame, y)
 
 
 def test_one_member_with_a_budget() -> None:
     frame, y = split(240)
-    model = joker.JokerRegressor(memory="300MB", max_time=3, random_state=0).fit(frame, y)
+    model = joker.JokerRegressor(memory="300MB", **FAST).fit(frame, y)
     assert len(model.members_) == 1
     assert {trial["weights"] for trial in model.leaderboard_} == {"equal"}
     assert np.isfinite(model.predict(frame)).all()

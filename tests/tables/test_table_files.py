@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from raw_tables import FAST
 
 import joker
-from joker.errors import InvalidFile, InvalidParameter
+from joker.errors import InvalidData, InvalidFile, InvalidParameter
 from joker.losses import Squared
 from joker.models import files as model_files
 
+pytestmark = pytest.mark.usefixtures("few_trials")
 FIXTURES = Path(__file__).parent / "fixtures"
 KERNEL_FIXTURES = Path(__file__).parents[1] / "estimators" / "fixtures"
 # Never write these files again; where the format changes, a new file joins them.
@@ -60,7 +62,7 @@ TARGETS = [float(row["a"]) for row in ROWS]
 
 
 def test_a_loss_of_the_user_is_given_to_load(tmp_path: Path) -> None:
-    model = joker.JokerRegressor(loss=Half(), max_time=0, random_state=0).fit(ROWS, TARGETS)
+    model = joker.JokerRegressor(loss=Half(), **FAST).fit(ROWS, TARGETS)
     model.save(tmp_path / "m")
     with pytest.raises(InvalidParameter, match=r"loss must be the one that the model was created with, Half"):
         joker.load(tmp_path / "m")
@@ -69,14 +71,16 @@ def test_a_loss_of_the_user_is_given_to_load(tmp_path: Path) -> None:
 
 
 def test_a_model_without_held_out_score_has_none_after_loading(tmp_path: Path) -> None:
-    model = joker.JokerRegressor(max_time=0, random_state=0).fit(ROWS, TARGETS)
+    model = joker.JokerRegressor(**FAST).fit(ROWS, TARGETS)
     model.held_out_score_ = None
     model.save(tmp_path / "m")
-    assert joker.load(tmp_path / "m").card() == model.card()
+    again = joker.load(tmp_path / "m")
+    assert again.held_out_score_ is None
+    assert "on held-out rows" not in again.card() + model.card()
 
 
 def test_a_class_of_the_user_is_refused(tmp_path: Path) -> None:
-    model = OwnRegressor(max_time=0, random_state=0).fit(ROWS, TARGETS)
+    model = OwnRegressor(**FAST).fit(ROWS, TARGETS)
     with pytest.raises(InvalidParameter, match=r"a class of your own\. Use JokerRegressor\."):
         model.save(tmp_path / "m")
 
@@ -97,3 +101,20 @@ def test_a_file_is_read_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(model_files, "read", lambda path: reads.append(path) or read(path))
     joker.load(path)
     assert reads == [path]
+
+
+def test_names_of_any_length_are_saved(tmp_path: Path) -> None:
+    long = "n" * 100_000
+    rows = [{"a": float(a), long: b} for a in range(12) for b in "uv"]
+    model = joker.JokerRegressor(effort=1, random_state=0).fit(rows, TARGETS)
+    model.save(tmp_path / "m")
+    again = joker.load(tmp_path / "m")
+    assert np.array_equal(again.predict(rows), model.predict(rows))
+    assert again.feature_names_in_.tolist() == ["a", long]
+
+
+def test_values_of_another_size_are_refused_with_the_name_of_the_column() -> None:
+    rows = [{"a": 1e-300 * number, "b": float(number)} for number in range(40)]
+    model = joker.JokerRegressor(effort=1, random_state=0).fit(rows, [row["b"] for row in rows])
+    with pytest.raises(InvalidData, match=r"the values of a column must be of the size .*; column 'a' has others"):
+        model.predict([{"a": 1e300, "b": 1.0}])

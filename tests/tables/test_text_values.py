@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from raw_tables import FAST, HONEST
 
 import joker
 from joker import JokerRegressor
@@ -13,6 +14,7 @@ from joker.tables.encoding import fit_encoding
 from joker.tables.parsing import DATES, NUMBERS, parse_as, parse_text
 from joker.tables.table import RawColumn, read_table
 
+pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
 N = 40
 
 
@@ -133,7 +135,7 @@ def test_a_target_of_written_numbers() -> None:
     y = [f"${1_000 + 10 * i:,}" for i in range(100)]
     y[7] = "-"
     with pytest.warns(UserWarning, match="1 of 100 rows have no target"):
-        model = JokerRegressor(max_time=0.2, random_state=0).fit(size[:, None], y)
+        model = JokerRegressor(**FAST).fit(size[:, None], y)
     assert np.corrcoef(model.predict(size[:, None]), size)[0, 1] > 0.99
     with pytest.raises(InvalidData, match="y must be numbers"):
         JokerRegressor().fit(size[:, None], ["low", "high"] * 50)
@@ -179,7 +181,7 @@ def test_written_numbers_are_as_good_as_numbers() -> None:
     size, y = rng.integers(1_000, 90_000, 200), np.zeros(200)
     y[:] = size
     rows = [{"size": f"${value:,}", "other": float(value % 7)} for value in size]
-    model = JokerRegressor(max_time=2, random_state=0).fit(rows[:150], y[:150])
+    model = JokerRegressor(**FAST).fit(rows[:150], y[:150])
     assert model.columns_[0]["kind"] == "number"
     assert model.score(rows[150:], y[150:]) > 0.99
 
@@ -189,7 +191,7 @@ def test_a_saved_model_reads_values_as_the_fitted_one_did(tmp_path: Path) -> Non
     days = np.datetime64("2024-01-01") + rng.integers(0, 300, 120)
     rows = [{"day": f"{day.astype(object).day}/{day.astype(object).month}/2024"} for day in days]
     y = (days - np.datetime64("2024-01-01")).astype(float)
-    model = JokerRegressor(max_time=2, random_state=0).fit(rows, y)
+    model = JokerRegressor(**FAST).fit(rows, y)
     assert (model.columns_[0]["kind"], model.score(rows, y) > 0.99) == ("date", True)
     model.save(tmp_path / "days.joker")
     assert np.array_equal(joker.load(tmp_path / "days.joker").predict(rows[:9]), model.predict(rows[:9]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from joker.data.sparse import SparseRows, as_rows, dense_row_bytes, sparse_rows
 from joker.data.store import StoreRows
 from joker.runtime import chunks, free_bytes, parse_device
 from joker.runtime.cuda_graphs import Upload
+from joker.runtime.warning_filters import ignoring
 
 GPU_SHARE = 0.5  # share of the free GPU memory that X may take; a larger X stays in host memory
 FLOATS = [np.float64, np.float32]
@@ -249,8 +249,7 @@ def _divided(x: Any, scaling: Scaling, dtype: torch.dtype) -> Any:
 
 def _tensor(x: NDArray[Any]) -> Tensor:
     """Return a view of an array, or a copy where torch has no view of it, such as with negative strides."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it here
+    with ignoring("The given NumPy array is not writable"):  # nobody writes to it here
         try:
             return torch.from_numpy(x)
         except (TypeError, ValueError):

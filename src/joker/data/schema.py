@@ -137,7 +137,10 @@ def unnamed(width: int) -> tuple[str, ...]:
 
 def repeated(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
-    return [name for name, count in Counter(names).items() if count > 1]
+    every = list(names)
+    if len(set(every)) == len(every):  # counting takes longer
+        return []
+    return [name for name, count in Counter(every).items() if count > 1]
 
 
 def listed(names: Iterable[object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
@@ -24,6 +25,29 @@ PACKAGES = ("torch", "numpy", "scikit-learn")
 MAX_LISTED = 50  # inputs or classes
 CARD_DIGITS, NOTEBOOK_DIGITS = 6, 4  # of a number
 Scores = Mapping[str, float] | None
+
+
+class Code(str):
+    """Markdown that shows a text as it is."""
+
+    __slots__ = ()
+
+
+def code(text: object) -> Code:
+    """Return a name of the user as code: nothing in it is HTML or Markdown, backticks neither.
+
+    >>> code("size"), code("a`b")
+    ('`size`', '`` a`b ``')
+    """
+    line = " ".join(str(text).split())
+    marks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return Code(f"{marks}{line}{marks}" if len(marks) == 1 else f"{marks} {line} {marks}")
+
+
+def _markdown_cell(value: Any) -> str:
+    text = " ".join(shown(value, CARD_DIGITS).splitlines())
+    text = text if isinstance(value, Code) else re.sub(r"([`\[\]])", r"\\\1", escape(text, quote=False))
+    return text.replace("|", "\\|")
 
 
 @dataclass(frozen=True)
@@ -50,8 +74,8 @@ class TextTable:
         if not self.rows:
             return ""
         head = self.head or [""] * len(self.rows[0])
-        cells = ([shown(v, CARD_DIGITS).replace("|", "\\|").replace("\n", " ") for v in row] for row in self.rows)
-        lines = "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *cells))
+        rows = [map(_markdown_cell, row) for row in (head, *self.rows)]
+        lines = "".join(f"| {' | '.join(line)} |\n" for line in (rows[0], ["---"] * len(head), *rows[1:]))
         return f"{lines}\n{self.note}\n" if self.note else lines
 
     def html(self, caption: str) -> str:
@@ -141,7 +165,7 @@ def _settings(model: Any) -> TextTable:
     """The parameters of the constructor, those that differ from their defaults first."""
     given = [(field.name, getattr(model, field.name), field.default) for field in fields(model) if field.init]
     ranked = sorted(given, key=lambda one: type(one[1]) is type(one[2]) and bool(np.all(one[1] == one[2])))
-    rows = [(f"`{name}`", f"`{value!r}`", f"`{default!r}`") for name, value, default in ranked]
+    rows = [(code(name), code(repr(value)), code(repr(default))) for name, value, default in ranked]
     return TextTable(("setting", "value", "default"), rows)
 
 
@@ -204,7 +228,7 @@ def _describe(part: Any, omit: str = "") -> str:
 def listed(names: Sequence[Any]) -> str:
     """Return names as one text; of many only the first ones."""
     more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(f"`{name}`" for name in names[:MAX_LISTED]) + more
+    return Code(", ".join(code(name) for name in names[:MAX_LISTED]) + more)
 
 
 def training_rows(*models: Any) -> str:
@@ -221,7 +245,7 @@ def _data(model: Any) -> dict[str, Any]:
     return {
         "inputs": model.n_features_in_,
         "inputs are standardized": "yes" if hasattr(model, "mean_") else "no",
-        **({"target": f"`{schema.target}`"} if schema is not None and schema.target else {}),
+        **({"target": code(schema.target)} if schema is not None and schema.target else {}),
         **({"classes": listed(classes.tolist())} if classes is not None else {"outputs": len(model._offset)}),
         "training rows": training_rows(model),
     }
@@ -237,7 +261,7 @@ def _inputs(model: Any) -> TextTable:
     values = {"mean": model.mean_, "deviation": model.scale_} if scaled else {}
     values |= {"bandwidth": model.bandwidth_} if np.ndim(model.bandwidth_) else {}
     records = [
-        {"input": j if names is None else f"`{names[j]}`", **{name: float(v[j]) for name, v in values.items()}}
+        {"input": j if names is None else code(names[j]), **{name: float(v[j]) for name, v in values.items()}}
         for j in range(min(model.n_features_in_, MAX_LISTED))
     ]
     left = model.n_features_in_ - len(records)

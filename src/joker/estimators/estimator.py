@@ -31,9 +31,17 @@ from joker.data.arrays import (
 from joker.errors import InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.card import NotebookView, model_card
-from joker.estimators.foreign_names import check_parameters
+from joker.estimators.foreign_names import PARAMETERS, check_parameters
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_pair
-from joker.estimators.model import FittedModel, Path, ProblemHashes, WarmStart, seed_of
+from joker.estimators.model import (
+    FittedModel,
+    Path,
+    ProblemHashes,
+    WarmStart,
+    check_held_out,
+    check_processes,
+    seed_of,
+)
 from joker.estimators.precision import sampled
 from joker.estimators.resolve import Request, Scorer, check_inputs, scaling_by
 from joker.estimators.scoring import HeldOutScorer
@@ -68,8 +76,29 @@ def with_callbacks(fit: FitT) -> FitT:
     return managed
 
 
+class CheckedParameters:
+    """Refuses parameters that an estimator does not have, with what replaces them."""
+
+    _foreign: ClassVar[Mapping[str, Callable[[Any], str]]] = PARAMETERS  # the remedy for each name
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """Refuse parameters that do not exist, with their names in joker."""
+        known = signature(cls.__init__).parameters.keys() - {"self"}
+        if not settings.keys() <= known:
+            check_parameters(cls.__name__, settings, known, cls._foreign)
+        return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and return the estimator."""
+        known = self.get_params(deep=False)  # type: ignore[attr-defined]  # of scikit-learn's BaseEstimator
+        if not params.keys() <= known.keys():
+            check_parameters(type(self).__name__, params, known, self._foreign)
+        super().set_params(**params)  # type: ignore[misc]
+        return self
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
+class KernelEstimator(CheckedParameters, CallbackSupportMixin, NotebookView, FittedModel):
     """The parameters and the fit that regressors and classifiers share."""
 
     lam: float | Sequence[float] = 1.0
@@ -101,21 +130,6 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
     _other_estimator: ClassVar[str]  # the class for the other task
     _targets_of: ClassVar[Any]  # a function: the targets of X and y, where X may be a store
     _predicted: tuple[Any, NDArray[Any]] | None = field(default=None, init=False)  # only in the copy of a scorer
-
-    def __new__(cls, *args: Any, **settings: Any) -> Self:
-        """Refuse parameters that do not exist, with their names in joker."""
-        known = signature(cls.__init__).parameters.keys() - {"self"}
-        if not settings.keys() <= known:
-            check_parameters(cls.__name__, settings, known)
-        return super().__new__(cls)  # type: ignore[no-any-return]
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, and return the estimator."""
-        known = self.get_params(deep=False)
-        if not params.keys() <= known.keys():
-            check_parameters(type(self).__name__, params, known)
-        super().set_params(**params)
-        return self
 
     def save(self, path: str | os.PathLike[str], *, store_features: bool = False) -> None:
         """Write the fitted estimator to one file, which `joker.load` reads.
@@ -236,6 +250,7 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
     ) -> None:
         """Fit each column of y and each λ in one pass, and choose the λ."""
         before, lams = self._forget(), request.lams
+        check_processes(self, continued=before is not None)
         seed = seed_of(self.random_state, before)
         if hold_out and held is None and self._holds_out(request):
             self._check_held_out(sample, strata, request.validation_fraction)
@@ -254,6 +269,8 @@ class KernelEstimator(CallbackSupportMixin, NotebookView, FittedModel):
             hashes = ProblemHashes.of(sample, lams, self._target_scale, training) if self.warm_start else None
             if before and hashes:
                 before.continue_in(training, hashes)
+            if held is not None:
+                check_held_out(held)
             judge = None if held is None else HeldOutScorer(self, request.loss, held, lams, request.scorer)
             self._descend(request, training, sample, judge)
             if hashes:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,8 +16,10 @@ from joker.data import Schema
 from joker.errors import InvalidFile, InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.model import Path
+from joker.estimators.regression import KernelQuantile
 from joker.kernels import Kernel
 from joker.models import Machine, packing
+from joker.models.fields import FLAG, LABEL, NUMBER, RECORD, TEXT, WHOLE, Field, Fields
 from joker.models.files import Description, ModelKind, fitted_entries
 from joker.models.packing import Document, ModelReader, encode, is_custom, stable_repr
 from joker.runtime.devices import nearest_device
@@ -46,6 +50,48 @@ FITTED = {
 # A deviation that is not 0 is at least the rounding error of the mean, so that the mean is at most 1e16 times as large.
 MAX_MEAN = 1e20
 MAX_KERNEL = 1e3  # the size of kernel values or features for which predictions must not overflow
+MAX_CALIBRATION = 1e6  # of slopes and offsets; those of a fit are at most 150
+EPOCH = Fields({"epoch": Field(NUMBER, low=0), "seconds": Field(NUMBER, low=0)}, others=Field(finite=False))
+# What the values of a fit must be, by their names in the document. The sizes are t outputs, inputs and classes.
+FITTED_VALUES = Fields(
+    {
+        "inputs": Field(WHOLE, low=1, size="inputs"),
+        "input_names": Field(TEXT, ("inputs",), optional=True),
+        "classes": Field(LABEL, ("classes",), optional=True, distinct=True),
+        "lam": Field(NUMBER, low=0, open=True),
+        "bandwidth": Field(NUMBER, ("inputs",), single=True, low=0, open=True),
+        "intercept": Field(NUMBER, ("t",), single=True),
+        "mean": Field(NUMBER, ("inputs",), optional=True),
+        "scale": Field(NUMBER, ("inputs",), optional=True, low=0),
+        "gap": Field(NUMBER, finite=False, optional=True),
+        "n_iter": Field(WHOLE, low=0, optional=True),
+        "history": Field(RECORD, (None,), list, record=EPOCH, optional=True),
+        "stop_reason": Field(TEXT, optional=True),
+        "offset": Field(NUMBER, ("t",)),
+        "target_scale": Field(NUMBER, ("t",), low=0, open=True),
+        "constant": Field(FLAG),
+        "probability_slope": Field(NUMBER, optional=True, nullable=True, low=0, high=MAX_CALIBRATION, open=True),
+        "probability_offsets": Field(
+            NUMBER, ("classes",), optional=True, nullable=True, low=-MAX_CALIBRATION, high=MAX_CALIBRATION
+        ),
+        "one_output": Field(FLAG, optional=True),
+        "several_levels": Field(FLAG, optional=True),
+        "levels": Field(NUMBER, (None,), optional=True, low=0, high=1, open=True),
+    },
+    rules=(
+        (
+            "mean and scale of the inputs must be there both, or neither",
+            lambda v: (v["mean"] is None) == (v["scale"] is None),
+        ),
+        (f"the mean of an input must be at most {MAX_MEAN:g} times its scale", lambda v: _mean_is_small(**v)),
+        ("classifiers must have classes, others one output or several", lambda v: _fits_the_task(**v)),
+        ("there must be a column of weights for each output, level or class", lambda v: _fits_the_columns(**v)),
+        (
+            "weights, target_scale, offset and probability_slope must be small enough for finite predictions",
+            lambda v: bool(np.isfinite((v["probability_slope"] or 1.0) * largest_prediction(v["model"])).all()),
+        ),
+    ),
+)
 EARLIER = {"scale_target": False, "multi_class": "ovr"}  # what files had before these parameters existed
 
 
@@ -126,52 +172,47 @@ def _set_fitted(model: Any, reader: ModelReader, machine: Machine) -> Any:
 
 
 def _check(model: Any, machine: Machine) -> None:
-    """Refuse attributes that contradict one another."""
-    inputs, t = model.n_features_in_, len(machine.constant)
-    schema = getattr(model, "schema_", None)
-    if schema is not None and schema.width != inputs:
-        raise InvalidFile(f"the columns of the table must be the {inputs} inputs of the model; they are {schema.width}")
-    names = getattr(model, "feature_names_in_", None)
-    classes = getattr(model, "classes_", ())
+    """Refuse attributes that are impossible or contradict one another."""
+    t = len(machine.constant)
     if machine.precomputed:
-        _check_row_numbers(machine, inputs)
-    if (not machine.precomputed and machine.n_inputs != inputs) or (names is not None and len(names) != inputs):
-        raise InvalidFile(f"the model must have the {inputs} inputs it was fitted on; it has {machine.n_inputs}")
-    _check_numbers("bandwidth", model.bandwidth_, (inputs,) if np.ndim(model.bandwidth_) else (), positive=True)
-    _check_numbers("lam", model.lam_, (), positive=True)
-    _check_numbers("intercept", model.intercept_, (t,) if np.ndim(model.intercept_) else ())
-    if hasattr(model, "mean_") != hasattr(model, "scale_"):
-        raise InvalidFile("mean and scale of the inputs must be there both, or neither")
-    if hasattr(model, "mean_"):
-        _check_numbers("mean", model.mean_, (inputs,))
-        _check_numbers("scale", model.scale_, (inputs,))
-        if np.any(model.scale_ < 0):
-            raise InvalidFile(f"the scale of an input must be at least 0; got {model.scale_.min()}")
-        if np.any((model.scale_ > 0) & (np.abs(model.mean_) > MAX_MEAN * model.scale_)):
-            raise InvalidFile(f"the mean of an input must be at most {MAX_MEAN:g} times its scale; it is larger")
-    _check_numbers("offset", model._offset, (t,))
-    _check_numbers("target_scale", model._target_scale, (t,), positive=True)
-    size = machine.weights.abs().sum(0).double().cpu().numpy()  # (t,)
+        _check_row_numbers(machine, model.n_features_in_)
+    schema = getattr(model, "schema_", None)
+    if schema is not None and schema.width != model.n_features_in_:
+        raise InvalidFile(
+            f"the columns of the table must be the {model.n_features_in_} inputs of the model; they are {schema.width}"
+        )
+    values = {name: getattr(model, attribute) for name, attribute in FITTED.items() if hasattr(model, attribute)}
+    sizes = {"t": t} if machine.precomputed else {"t": t, "inputs": machine.n_inputs}
+    FITTED_VALUES.check(type(model).__name__, values, sizes, model=model)
+
+
+def _mean_is_small(mean: Any, scale: Any, **_: Any) -> bool:
+    return mean is None or not np.any((scale > 0) & (np.abs(mean) > MAX_MEAN * scale))
+
+
+def _fits_the_task(model: Any, classes: Any, one_output: Any, several_levels: Any, levels: Any, **v: Any) -> bool:
+    if is_classifier(model):
+        return classes is not None
+    if one_output is None or np.ndim(v["intercept"]) != (0 if one_output else 1):
+        return False
+    return (several_levels is None) == (levels is None) == (not isinstance(model, KernelQuantile))
+
+
+def _fits_the_columns(model: Any, classes: Any, one_output: Any, several_levels: Any, levels: Any, **_: Any) -> bool:
+    t = len(model._machine.constant)
+    if classes is not None:
+        return t == (1 if len(classes) == 2 else len(classes))
+    return t == len(levels) if several_levels else t == 1 or not one_output
+
+
+def largest_prediction(model: Any) -> NDArray[np.float64]:  # (t,)
+    """Return what predictions or decision values cannot exceed for usual kernel values; infinity if they overflow."""
+    weights = model._machine.weights
+    size = MAX_KERNEL * (1 + weights.abs().double().sum(0).cpu().numpy())  # (t,)
+    size[size > torch.finfo(weights.dtype).max] = np.inf
     with np.errstate(over="ignore"):
-        if not np.isfinite(MAX_KERNEL * (1 + size) * model._target_scale).all():
-            raise InvalidFile("target_scale must be small enough for finite predictions; the weights times it overflow")
-    if not isinstance(getattr(model, "_ravel", False), bool) or not isinstance(getattr(model, "_several", False), bool):
-        raise InvalidFile("one_output and several_levels must be truth values; found something else")
-    slope = getattr(model, "_slope", None)
-    if slope is not None and not (isinstance(slope, float) and 0 < slope < np.inf):
-        raise InvalidFile(f"the slope of the probabilities must be a positive number; got {slope!r}")
-    if (offsets := getattr(model, "_offsets", None)) is not None:
-        _check_numbers("offsets of the probabilities", offsets, (len(classes),))
-    if is_classifier(model) and t != (1 if len(classes) == 2 else len(classes)):
-        raise InvalidFile(f"there must be a column for each class; got {t} columns and the classes {classes}")
-    expected = len(model._levels) if getattr(model, "_several", False) else 1 if getattr(model, "_ravel", False) else t
-    if t != expected:
-        raise InvalidFile(f"there must be a column for each output or level, {expected}; got {t}")
-    levels = np.atleast_1d(getattr(model, "_levels", 0.5))
-    if levels.dtype.kind != "f" or not np.all((levels > 0) & (levels < 1)):
-        raise InvalidFile(f"the levels of quantiles must be between 0 and 1; got {levels}")
-    if len(set(np.asarray(classes).tolist())) != len(classes):
-        raise InvalidFile(f"classes must be different; got {classes}")
+        largest: NDArray[np.float64] = size * model._target_scale + np.abs(model._offset)
+    return largest
 
 
 def _check_row_numbers(machine: Any, columns: int) -> None:
@@ -180,15 +221,6 @@ def _check_row_numbers(machine: Any, columns: int) -> None:
     whole = bool(((numbers >= 0) & (numbers < columns) & (numbers == numbers.round())).all())
     if machine.n_inputs != 1 or not whole:
         raise InvalidFile(f"the rows of a precomputed kernel must be numbers of its {columns} columns; they are not")
-
-
-def _check_numbers(name: str, values: Any, shape: tuple[int, ...], *, positive: bool = False) -> None:
-    """Refuse values that are not finite floating-point numbers of a shape."""
-    numbers = np.asarray(values)
-    right = numbers.dtype.kind == "f" and numbers.shape == shape and bool(np.isfinite(numbers).all())
-    if not right or (positive and not (numbers > 0).all()):
-        kind = "positive finite numbers" if positive else "finite numbers"
-        raise InvalidFile(f"{name} must be {kind} of shape {shape}; got {values!r}")
 
 
 KIND = ModelKind(_describe, _restore, EARLIER)

@@ -52,6 +52,10 @@ def _renamed(name: str) -> Callable[[Any], str]:
     return lambda value: f"It is called {name}. Use {name}={value!r}."
 
 
+def _said(remedy: str) -> Callable[[Any], str]:
+    return lambda value: remedy
+
+
 PARAMETERS: Mapping[str, Callable[[Any], str]] = {
     "C": _lam_of_c,
     "gamma": _bandwidth_of_gamma,
@@ -71,15 +75,52 @@ PARAMETERS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def check_parameters(owner: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+SEARCHED = "The search finds it. Leave it out; KernelRidge, KernelClassifier and joker.tune have settings of kernels."
+TABLE_REMEDIES = {
+    "n_estimators iterations num_boost_round num_iterations max_iter n_iter n_trials quality preset presets": (
+        "The search finds the settings. Use effort=1 to 5 for a smaller or larger search."
+    ),
+    "max_depth depth max_leaves num_leaves max_leaf_nodes max_bin learning_rate eta gamma": SEARCHED,
+    "booster boosting_type subsample colsample_bytree feature_fraction bagging_fraction max_features": SEARCHED,
+    "min_child_weight min_child_samples min_samples_leaf min_data_in_leaf": SEARCHED,
+    "reg_lambda reg_alpha l2_leaf_reg l2_regularization lam alpha C kernel bandwidth": SEARCHED,
+    "early_stopping early_stopping_rounds validation_fraction n_iter_no_change od_wait": (
+        "Rows are held out by the fit, and each model stops by itself. Leave it out; see cv, groups and time."
+    ),
+    "cat_features categorical_feature categorical_features enable_categorical": (
+        "Use columns={'name': 'category'}; columns of text are categories without it."
+    ),
+    "n_jobs nthread num_threads thread_count": "Use torch.set_num_threads.",
+    "verbosity logging_level": "It is called verbose. Use verbose=1.",
+    "eval_metric metric": "Use scoring, with the name of a scikit-learn scorer.",
+    "scale_pos_weight is_unbalance auto_class_weights class_weights": (
+        "Use class_weight='balanced', or a dictionary, with JokerClassifier."
+    ),
+    "objective loss_function criterion": "Use for example loss='absolute' with JokerRegressor.",
+    "tree_method task_type device_type": "Use device='cpu' or device='cuda'.",
+    "label target": "Use fit(X, y), where y may be the name of a column of X.",
+}
+TABLE_PARAMETERS: Mapping[str, Callable[[Any], str]] = {
+    **{name: _said(remedy) for names, remedy in TABLE_REMEDIES.items() for name in names.split()},
+    **dict.fromkeys(("time_limit", "time_budget", "timeout"), _renamed("max_time")),
+    **dict.fromkeys(("seed", "random_seed"), _renamed("random_state")),
+}
+
+
+def check_parameters(
+    owner: str,
+    given: Mapping[str, Any],
+    known: Iterable[str],
+    foreign: Mapping[str, Callable[[Any], str]] = PARAMETERS,
+) -> None:
     """Raise an error for a parameter that an estimator does not have, with the one that replaces it."""
     names = set(known)
     for name, value in given.items():
         if name in names or "__" in name:
             continue
         close = get_close_matches(name, sorted(names), n=1)
-        if name in PARAMETERS:
-            remedy = PARAMETERS[name](value)
+        if name in foreign:
+            remedy = foreign[name](value)
         elif close:
             remedy = f"Did you mean {close[0]!r}?"
         else:
@@ -98,6 +139,16 @@ def refuse_foreign_kernel(kernel: Any) -> None:
             f"kernel must be one of {', '.join(sorted(kernels.KERNELS))}, 'precomputed', a Kernel or a function; "
             f"got {kernel!r}. "
             f"{KERNELS[kernel.lower()]}"
+        )
+
+
+def refuse_foreign_bandwidth(bandwidth: Any) -> None:
+    """Raise an error for a rule of another library."""
+    if isinstance(bandwidth, str) and bandwidth == "scale":
+        raise UnknownName(
+            "bandwidth must be a positive number, 'auto', 'median' or 'paper'; got 'scale', which in SVC means "
+            "gamma = 1 / (X.shape[1] * X.var()). Use bandwidth='auto', or for that gamma "
+            "bandwidth=(X.shape[1] * X.var() / 2) ** 0.5 and standardize=False."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -341,7 +342,45 @@ def naming_columns(X: Any) -> Iterator[None]:
                 raise InvalidData(
                     f"X must have numbers only; found {value!r} in column {name!r}, row {row}. {remedy}"
                 ) from error
+        if (said := _not_finite(X, str(error))) is not None:
+            raise InvalidData(said) from None  # the message of scikit-learn recommends its own classes
         raise
+
+
+MISSING = (
+    "Use JokerClassifier or JokerRegressor, which take missing values, or impute them, for example with "
+    "sklearn.impute.SimpleImputer."
+)
+INFINITE = "Replace infinity, and larger numbers than the type can have, by numbers."
+NO_TARGET = "Leave such rows out, as JokerClassifier and JokerRegressor do."
+
+
+def _not_finite(X: Any, said: str) -> str | None:
+    """Return what is wrong with a value that scikit-learn found to be missing or infinite, and the remedy."""
+    found = re.match(r"Input (X|y) contains (NaN|infinity)", said)
+    if found is None:
+        return None
+    name, value = found.groups()
+    if name == "y":
+        return f"{found[0]}: targets must be finite. {NO_TARGET if value == 'NaN' else INFINITE}"
+    place, remedy = _place_of(X, np.isnan if value == "NaN" else np.isinf), MISSING if value == "NaN" else INFINITE
+    return f"{found[0]}: the inputs of a kernel machine must be finite{place}. {remedy}"
+
+
+def _place_of(X: Any, test: Callable[[NDArray[Any]], NDArray[Any]]) -> str:
+    """Return the first place of such a value in words; nothing for sparse matrices."""
+    if not (hasattr(X, "columns") or isinstance(X, np.ndarray | list | tuple)):
+        return ""
+    try:
+        values = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):  # such as pandas.NA
+        return ""
+    places = np.argwhere(test(values)) if values.ndim == 2 else np.empty((0, 2))
+    if not len(places):
+        return ""
+    row, column = places[0].tolist()
+    name = X.columns[column] if hasattr(X, "columns") else column
+    return f"; it is in column {name!r}, row {row}"
 
 
 def check_numbers(y: Any) -> None:

@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from joker.data import Rows, Scaling
-from joker.data.arrays import INPUT_DTYPES, arrays_of, as_array, copied_bytes, numbered_rows, rows_of
+from joker.data.arrays import FLOATS, INPUT_DTYPES, arrays_of, as_array, copied_bytes, numbered_rows, rows_of
 from joker.distributed import current
+from joker.distributed.facts import VERSIONS
 from joker.errors import EdgeOfPath
 from joker.estimators import resolve
 from joker.estimators.inputs import (
@@ -39,6 +40,7 @@ from joker.planning import Plan
 from joker.planning.plan import plan_estimator_predict
 from joker.prepare import Training
 from joker.runtime import chunks, enough_memory
+from joker.solvers.checkpoint import fingerprint_of_rows
 from joker.solvers.report import conclusion
 
 UNIT_MARGIN = 1e6  # predictions that are so many deviations away from the mean of y must be representable
@@ -53,6 +55,7 @@ class FittedModel(BaseEstimator):
     history_: list[dict[str, Any]]
     gap_: float
     stop_reason_: str
+    n_features_in_: int
     plan_: Plan
     _machine: Machine
     _constant: bool  # whether the machine has an intercept
@@ -104,9 +107,20 @@ class FittedModel(BaseEstimator):
         if is_stored(X):
             return check_stored(self, X, y, **checks)
         if not checks.get("reset", True):
+            if isinstance(y, str) and self._needs_no_check(X):
+                return X
             X = columns_by_name(self, X)
         with naming_columns(X):
             return validate_data(self, as_array(X), as_array(y), dtype=INPUT_DTYPES, accept_sparse="csr", **checks)
+
+    def _needs_no_check(self, X: Any) -> bool:
+        """Whether scikit-learn would return X itself: its checks take longer than the prediction of one row."""
+        if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in FLOATS or not len(X):
+            return False
+        if X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_"):
+            return False
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isfinite(np.sum(X)))  # a sum with NaN or infinity is not finite
 
     def _shaped(self, columns: NDArray[Any]) -> NDArray[Any]:
         """Return (n, t) columns in the shape that a user expects."""
@@ -131,6 +145,11 @@ class FittedModel(BaseEstimator):
         """What inputs are shifted and divided by; None where they are used as they are."""
         mean, deviation, bandwidth = (getattr(self, name, None) for name in ("mean_", "scale_", "bandwidth_"))
         return scaling_by(mean, deviation, bandwidth)
+
+    @property
+    def entries_of_row(self) -> int:
+        """The products of inputs that the prediction of a row takes."""
+        return int(self._machine.weights.shape[0]) * self._machine.n_inputs
 
     def _set_machine(self, machine: Machine, lams: list[float], i: int, t: int) -> Self:
         """Predict with the t columns of the i-th λ of a machine."""
@@ -355,8 +374,32 @@ class WarmStart:
             descent.start_at(self.state["state"]["alpha"])
 
 
+# Parameters that need not be the same in all processes: what is reported, and the GPU, which each has to itself.
+OWN_PARAMETERS = {"callbacks", "verbose", "device"}
+
+
+def check_processes(model: BaseEstimator, **facts: Any) -> None:
+    """Raise ProcessesDiffer in every process if the estimators of two of them, or further facts, are not the same."""
+    if current().size == 1:
+        return
+    given = {name: value for name, value in model.get_params(deep=False).items() if name not in OWN_PARAMETERS}
+    acting = [type(one).__name__ for one in getattr(model, "callbacks", None) or () if one.copies or one.needs_score]
+    learnt = {"classes": getattr(model, "classes_", None), "columns of X": getattr(model, "feature_names_in_", None)}
+    kind = {"estimator": type(model).__name__, "callbacks that change the fit": acting}
+    current().check_equal({**VERSIONS, **kind, **given, **learnt, **facts})
+
+
+def check_held_out(held: TrainingSet) -> None:
+    """Raise ProcessesDiffer in every process if two of them score on other rows."""
+    if current().size == 1:
+        return
+    x = rows_of(held.x, torch.float64, torch.device("cpu"), copy=False)
+    facts = {"shape": x.shape, "values of X": fingerprint_of_rows(x), "targets": held.y, "weights": held.w}
+    current().check_equal({f"held-out rows: {name}": value for name, value in facts.items()})
+
+
 def seed_of(random_state: int | np.random.RandomState | None, before: WarmStart | None) -> int:
-    """Return the seed of a fit; without one, a fit that continues another has its seed."""
+    """Return the seed of a fit, that of rank 0; without one, a fit that continues another has its seed."""
     if before is not None and not isinstance(random_state, Integral):
         return before.seed
     return current().decide(int(check_random_state(random_state).randint(2**31 - 1)))

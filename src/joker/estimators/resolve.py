@@ -28,7 +28,7 @@ from joker.callbacks import Callback, EarlyStopping, Progress
 from joker.data import Blocks, Rows, Scaling, distinct
 from joker.data.arrays import RowSubset, as_array, cast_row_bytes, have_common_scale, is_sparse, pick, rows_of
 from joker.errors import InvalidParameter, UnknownName
-from joker.estimators.foreign_names import refuse_foreign_kernel, refuse_loss
+from joker.estimators.foreign_names import refuse_foreign_bandwidth, refuse_foreign_kernel, refuse_loss
 from joker.estimators.precision import KernelFacts, dtype_for, kernel_at, sampled
 from joker.kernels import Kernel
 from joker.kernels.kernel import check_bandwidth_rule, choose_bandwidth, sample_rows
@@ -236,7 +236,7 @@ def resolve(model: Any) -> Request:
     if kernel.external:
         _check_external(kernel, model)
     if isinstance(model.bandwidth, str | Real) and model.bandwidth != AUTO:
-        check_bandwidth_rule(model.bandwidth)
+        _check_rule(model.bandwidth)
     _check_count("n_features", model.n_features, 1000)
     if isinstance(model.block_size, str):
         _check_count("block_size", model.block_size, 512)
@@ -315,6 +315,15 @@ def is_linear_system(model: Any) -> bool:
 def block_room(memory: int, row_bytes: int) -> int | None:
     """Return the rows that a block may have, where a row is made dense in ``row_bytes``: half the memory."""
     return max(1, memory // 2 // row_bytes) if row_bytes else None
+
+
+def _check_rule(bandwidth: str | Real) -> None:
+    """Refuse a bandwidth that is no rule and no number; a rule of another library is translated in the error."""
+    try:
+        check_bandwidth_rule(bandwidth)
+    except UnknownName:
+        refuse_foreign_bandwidth(bandwidth)
+        raise
 
 
 def get_kernel(kernel: Any) -> Kernel:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import check_scoring, get_scorer_names
 from torch import Tensor
 
 from joker.data.arrays import materialised
@@ -20,6 +22,48 @@ from joker.estimators.model import FittedModel, bound
 from joker.estimators.resolve import Scorer
 from joker.losses import Loss, RowLoss
 from joker.models import Machine
+
+SCORERS = {  # names in other libraries
+    "auc": "roc_auc",
+    "auroc": "roc_auc",
+    "prauc": "average_precision",
+    "aucpr": "average_precision",
+    "acc": "accuracy",
+    "logloss": "neg_log_loss",
+    "log_loss": "neg_log_loss",
+    "cross_entropy": "neg_log_loss",
+    "brier": "neg_brier_score",
+    "mse": "neg_mean_squared_error",
+    "mean_squared_error": "neg_mean_squared_error",
+    "rmse": "neg_root_mean_squared_error",
+    "root_mean_squared_error": "neg_root_mean_squared_error",
+    "mae": "neg_mean_absolute_error",
+    "mean_absolute_error": "neg_mean_absolute_error",
+    "mape": "neg_mean_absolute_percentage_error",
+    "r2_score": "r2",
+}
+
+
+def check_scorer(model: Any, scoring: Any) -> Callable[..., float]:
+    """Return the scorer that ``scoring`` names; an error for an unknown name says the closest ones."""
+    try:
+        return check_scoring(model, scoring)  # type: ignore[no-any-return]
+    except (ValueError, TypeError) as error:
+        raise InvalidParameter(
+            "scoring must be the name of a scikit-learn scorer, such as 'accuracy', a callable or None; "
+            f"got {scoring!r}. {_remedy(scoring)}"
+        ) from error
+
+
+def _remedy(scoring: Any) -> str:
+    if not isinstance(scoring, str):
+        return "sklearn.metrics.get_scorer_names() lists the names."
+    key = scoring.lower().replace("-", "_").replace(" ", "_")
+    close = [SCORERS[key]] if key in SCORERS else get_close_matches(key, get_scorer_names(), n=3)
+    if not close:
+        return "sklearn.metrics.get_scorer_names() lists the names."
+    return f"Did you mean {' or '.join(map(repr, close))}?"
+
 
 ModelT = TypeVar("ModelT", bound=FittedModel)
 

@@ -7,8 +7,8 @@ that of two z-scores is. So no column counts more because it has more levels.
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from joker.runtime.warning_filters import ignoring
 from joker.tables.table import BOOLEAN, DATE, NUMBER, RawColumn
 
 Array = NDArray[Any]
@@ -55,20 +56,70 @@ class NumberEncoder:
         return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
 
     def transform(self, column: RawColumn) -> Array:
-        values = column.values.astype(np.float64)
-        missing = np.isnan(values)
-        scaled = (self._scaled(np.where(missing, self.fill, values)) - self.mean) / self.deviation
-        scaled[missing] = 0.0
-        return np.column_stack([scaled, missing * self.indicator]) if self.indicator else scaled[:, None]
+        scaled, missing = self._block.transform(column.values[None])
+        return np.column_stack([scaled[0], missing[0]]) if self.indicator else scaled[0, :, None]
+
+    @cached_property
+    def _block(self) -> NumberBlock:
+        return number_block((self,))
 
     def _scaled(self, values: Array) -> Array:
-        if self.method == QUANTILE:
-            return _normal_scores(values, np.asarray(self.points))
-        scaled = (values - self.centre) / self.scale
-        if self.method == Z_SCORE:
-            return scaled
-        clipped: Array = scaled / np.sqrt(1 + (scaled / CLIP) ** 2)
-        return clipped
+        scaled: Array = self._block.scaled(values[None])[0]
+        return scaled
+
+
+@dataclass(frozen=True, eq=False)
+class NumberBlock:
+    """The encoders of several columns of numbers, which are applied to all of them at once."""
+
+    centre_and_scale: tuple[Array, Array]  # (k, 1) each
+    mean_and_deviation: tuple[Array, Array]  # (k, 1) each
+    fill: Array  # (k, 1)
+    robust: Array  # numbers of the columns that are soft-clipped
+    quantile: tuple[tuple[int, Array, Array], ...]  # number, points of the distribution, and minus these in order
+    indicators: Array  # (m, 1), of the columns that have an indicator
+    indicated: Array  # (m,), the numbers of these columns
+
+    def transform(self, values: Array) -> tuple[Array, Array]:  # (k, n) -> (k, n), (m, n)
+        """Return the scaled values, and the inputs that say that a value is missing."""
+        missing = np.isnan(values)
+        mean, deviation = self.mean_and_deviation
+        scaled = (self.scaled(np.where(missing, self.fill, values)) - mean) / deviation
+        scaled[missing] = 0.0
+        return scaled, missing[self.indicated] * self.indicators
+
+    def scaled(self, values: Array) -> Array:  # (k, n)
+        """Return values, none of which is missing, on the scale of each encoder, before its mean is subtracted."""
+        centre, scale = self.centre_and_scale
+        result: Array = (values - centre) / scale
+        if len(self.robust):
+            some = result[self.robust]
+            result[self.robust] = some / np.sqrt(1 + (some / CLIP) ** 2)
+        if self.quantile:
+            places = [j for j, _, _ in self.quantile]
+            result[places] = _normal_scores([(values[j], points, negative) for j, points, negative in self.quantile])
+        return result
+
+
+def number_block(encoders: Sequence[NumberEncoder]) -> NumberBlock:
+    """Return the encoders of several columns as one."""
+
+    def column(name: str) -> Array:  # (k, 1)
+        return np.array([[getattr(encoder, name)] for encoder in encoders], dtype=np.float64)
+
+    methods = [encoder.method for encoder in encoders]
+    points = {j: np.asarray(encoder.points) for j, encoder in enumerate(encoders) if encoder.method == QUANTILE}
+    indicators = column("indicator")
+    indicated = np.flatnonzero(indicators)
+    return NumberBlock(
+        (column("centre"), column("scale")),
+        (column("mean"), column("deviation")),
+        column("fill"),
+        np.flatnonzero([method == ROBUST for method in methods]),
+        tuple((j, p, -p[::-1]) for j, p in points.items()),
+        indicators[indicated],
+        indicated,
+    )
 
 
 def fit_number(column: RawColumn, method: str) -> NumberEncoder:
@@ -107,13 +158,17 @@ def _quartile_scale(present: Array) -> tuple[float, float]:
     return float(centre), float(scale)
 
 
-def _normal_scores(values: Array, points: Array) -> Array:
-    """The value that a normal variable has where the distribution of the training rows has ``values``."""
+def _normal_scores(columns: Sequence[tuple[Array, Array, Array]]) -> Array:  # (k, n)
+    """The values that a normal variable has where the distributions of the training rows have some values.
+
+    Each column is its values, the points of its distribution, and minus these in ascending order.
+    """
     from scipy.special import ndtri
 
-    levels = np.linspace(0, 1, len(points))
+    levels = np.linspace(0, 1, len(columns[0][1]))
     # Equal points of the distribution are met from both sides, so that a frequent value is at the middle of its range.
-    low, high = np.interp(values, points, levels), 1 - np.interp(-values, -points[::-1], levels)
+    low = np.stack([np.interp(values, points, levels) for values, points, _ in columns])
+    high = 1 - np.stack([np.interp(-values, negative, levels) for values, _, negative in columns])
     scores: Array = ndtri(np.clip((low + high) / 2, QUANTILE_RANGE, 1 - QUANTILE_RANGE))
     return scores
 
@@ -143,8 +198,12 @@ class LevelEncoder:
         extra = [*(["other"] if self.other else []), *(["missing"] if self.missing else [])]
         return tuple(f"{self.name}={level}" for level in [*self.levels, *extra])
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {level: j for j, level in enumerate(self.levels)}
+
     def transform(self, column: RawColumn) -> Array:
-        places = {level: j for j, level in enumerate(self.levels)}
+        places = self._places
         other = len(self.levels) if self.other else -1
         missing = len(self.levels) + self.other if self.missing else other
         codes = np.array([missing if v is None else places.get(v, other) for v in as_levels(column)], dtype=np.intp)
@@ -206,8 +265,12 @@ class StatisticEncoder:
         own = [f"mean target of {self.name}" + (f" {j}" if t > 1 else "") for j in range(t)]
         return (*own, *(self.frequent.names if self.frequent else ()))
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {level: j for j, level in enumerate(self.levels)}
+
     def transform(self, column: RawColumn) -> Array:
-        places = {level: j for j, level in enumerate(self.levels)}
+        places = self._places
         codes = np.array([-1 if v is None else places.get(v, -1) for v in as_levels(column)], dtype=np.intp)
         return self.joined(np.where(codes[:, None] >= 0, self.values[codes], self.default), column)
 
@@ -353,15 +416,14 @@ def fit_target_encoding(
     frequent: LevelEncoder | None,
     seed: int,
 ) -> tuple[StatisticEncoder, Array]:
-    """Return the encoder, and the training rows with cross-fitted target encoding: none by its own target."""
+    """Return the encoder, and the cross-fitted means of the training rows: none is encoded by its own target."""
     from sklearn.preprocessing import TargetEncoder
 
     levels = np.array([[MISSING if level is None else level] for level in as_levels(column)], dtype=object)
     kind = "continuous" if not classes else "binary" if classes == 2 else "multiclass"
     folds = max(2, min(FOLDS, int(np.bincount(y.astype(np.intp)).min()) if classes else FOLDS))
     encoder = TargetEncoder(target_type=kind, cv=folds, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # classes with fewer rows than folds
+    with ignoring():  # classes with fewer rows than folds
         crossed = encoder.fit_transform(levels, y)
     known = [str(level) for level in encoder.categories_[0]]
     values = np.stack(encoder.encodings_, axis=1)
@@ -374,4 +436,4 @@ def fit_target_encoding(
         default, values = values[place], np.delete(values, place, axis=0)
         del known[place]
     fitted = StatisticEncoder(column.name, tuple(known), (values - mean) / scale, (default - mean) / scale, frequent)
-    return fitted, fitted.joined((crossed - mean) / scale, column)
+    return fitted, (crossed - mean) / scale

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from joker.tables.encoders import (
     DateEncoder,
     GroupEncoder,
     LevelEncoder,
+    NumberBlock,
     NumberEncoder,
     StatisticEncoder,
     count_levels,
@@ -26,9 +28,10 @@ from joker.tables.encoders import (
     fit_levels,
     fit_number,
     fit_target_encoding,
+    number_block,
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
-from joker.tables.table import DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 
 Array = NDArray[Any]
 AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
@@ -66,14 +69,46 @@ class Encoding:
         """Return the inputs of some rows."""
         columns = self.matched(table)
         result = np.zeros((table.rows, self.width), dtype=np.float32)
-        for start in range(0, table.rows, CHUNK):
-            rows = np.arange(start, min(start + CHUNK, table.rows))
-            place = 0
-            for column, encoder in zip(columns, self.encoders, strict=True):
-                part = encoder.transform(column.some(rows))
-                result[rows, place : place + part.shape[1]] = part
-                place += part.shape[1]
-        return result if self.weights is None else result * self.weights.astype(np.float32)
+        step = max(1, min(CHUNK, BLOCK_ENTRIES // max(1, len(columns))))
+        for start in range(0, table.rows, step):
+            rows = slice(start, min(start + step, table.rows))
+            part = result[rows]
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._numbers.write(part, columns, rows)
+                for j, place in self._others:
+                    encoded = self.encoders[j].transform(replace(columns[j], values=columns[j].values[rows]))
+                    part[:, place : place + encoded.shape[1]] = encoded
+            self._check_finite(part, columns)
+        if self.weights is not None:
+            result *= self.weights.astype(np.float32)
+        return result
+
+    def _check_finite(self, part: Array, columns: Sequence[RawColumn]) -> None:  # (n, d)
+        """Refuse values that float32 does not hold after scaling."""
+        finite = np.isfinite(part).all(axis=0)
+        if not finite.all():
+            column = columns[int(np.searchsorted(self._places, np.argmin(finite), side="right")) - 1]
+            raise InvalidData(
+                f"the values of a column must be of the size that they had in the training rows; column "
+                f"{column.name!r} has others, which are too large for float32 when they are scaled. Check it."
+            )
+
+    @cached_property
+    def _places(self) -> Array:  # (columns,), the first input of each column
+        return np.cumsum([0, *(len(encoder.names) for encoder in self.encoders)])[:-1]
+
+    @cached_property
+    def _numbers(self) -> _Numbers:
+        numbers = {j: encoder for j, encoder in enumerate(self.encoders) if isinstance(encoder, NumberEncoder)}
+        block = number_block(list(numbers.values()))
+        places = self._places[list(numbers)]
+        return _Numbers(list(numbers), block, places, places[block.indicated] + 1)
+
+    @cached_property
+    def _others(self) -> list[tuple[int, int]]:
+        """The columns that are not numbers, with the place of their inputs."""
+        numbers = set(self._numbers.columns)
+        return [(j, int(place)) for j, place in enumerate(self._places) if j not in numbers]
 
     def matched(self, table: RawTable) -> list[RawColumn]:
         """The columns that are encoded, found by name, or by place in a table without names."""
@@ -103,6 +138,24 @@ class Encoding:
                 encoder = next(encoders)
                 rows.append(_fact(kind.name, kind.kind, encoder.encoding, len(encoder.names), next(values)))
         return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """The columns of numbers of an encoding, which are encoded together."""
+
+    columns: list[int]  # their numbers among the encoded columns
+    block: NumberBlock
+    places: Array  # of their inputs
+    indicators: Array  # the places of the inputs that say that a value is missing
+
+    def write(self, result: Array, columns: Sequence[RawColumn], rows: slice) -> None:  # (n, d)
+        """Write the inputs of some rows."""
+        if not self.columns:
+            return
+        scaled, missing = self.block.transform(np.stack([columns[j].values[rows] for j in self.columns]))
+        result[:, self.places] = scaled.T
+        result[:, self.indicators] = missing.T
 
 
 def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
@@ -158,7 +211,7 @@ def fit_encoding(
     """
     kinds = kinds or decide_kinds(table, given)
     encoders: list[AnyEncoder] = []
-    parts: list[Array] = []
+    parts: list[InputsOf] = []
     place = 0
     encoder: AnyEncoder
     for column, kind in zip(table.columns, kinds, strict=True):
@@ -166,20 +219,44 @@ def fit_encoding(
             continue
         known = like[0].encoders[len(encoders)] if like else None
         if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
-            encoder, part = known, like[1][:, place : place + len(known.names)]
+            encoder, part = known, _columns_of(like[1], place, len(known.names))
         else:
             encoder, part = fit_column(_as_kind(column, kind), kind, y, classes, scaling, seed)
         place += len(known.names) if known is not None else 0
         encoders.append(encoder)
-        parts.append(part.astype(np.float32, copy=False))
-    x = np.hstack(parts) if parts else np.zeros((table.rows, 1), dtype=np.float32)
-    return Encoding(tuple(kinds), tuple(encoders), table.named), x
+        parts.append(part)
+    encoding = Encoding(tuple(kinds), tuple(encoders), table.named)
+    return encoding, _filled(table.rows, encoding.width, parts)
+
+
+InputsOf = Callable[[Array], Array]  # (k,) row numbers -> (k, width), the inputs of these training rows
+
+
+def _encoded_by(encoder: AnyEncoder, column: RawColumn) -> InputsOf:
+    return lambda rows: encoder.transform(column.some(rows))
+
+
+def _columns_of(x: Array, place: int, width: int) -> InputsOf:
+    return lambda rows: x[rows, place : place + width]
+
+
+def _filled(n: int, width: int, parts: Sequence[InputsOf]) -> Array:  # (n, d), float32
+    """Return the inputs that the parts compute, some rows at a time: no column has all of its inputs in float64."""
+    result = np.zeros((n, width), dtype=np.float32)
+    for start in range(0, n, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, n))
+        place = 0
+        for part in parts:
+            inputs = part(rows)
+            result[start : start + len(rows), place : place + inputs.shape[1]] = inputs
+            place += inputs.shape[1]
+    return result
 
 
 def fit_column(
     column: RawColumn, kind: ColumnKind, y: Array, classes: int, scaling: str, seed: int
-) -> tuple[AnyEncoder, Array]:
-    """Learn the encoding of one column, and return it with the inputs of the training rows."""
+) -> tuple[AnyEncoder, InputsOf]:
+    """Learn the encoding of one column, and return it with a function that computes the inputs of training rows."""
     encoder: AnyEncoder
     if kind.kind == DATE:
         encoder = fit_date(column)
@@ -193,6 +270,7 @@ def fit_column(
         frequent = fit_levels(column, rare, MAX_ONE_HOT if levels <= MAX_ONE_HOT else FREQUENT_LEVELS)
         enough = levels >= MIN_ORDERED and len(column.values) >= MIN_STATISTIC_ROWS
         if enough and classes <= MAX_STATISTIC_CLASSES:
-            return fit_target_encoding(column, y, classes, frequent, seed)
+            statistic, means = fit_target_encoding(column, y, classes, frequent, seed)
+            return statistic, lambda rows: statistic.joined(means[rows], column.some(rows))
         encoder = frequent
-    return encoder, encoder.transform(column)
+    return encoder, _encoded_by(encoder, column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from joker.errors import InvalidData, InvalidParameter
-from joker.estimators.card import ModelReport, NotebookView, TextTable, device_of, listed, training_rows
 from joker.estimators.regression import conformal_level
 from joker.tables.encoding import Encoding
-from joker.tables.table import RawTable
 from joker.tables.targets import NumberTarget
 
 Array = NDArray[Any]
+ENCODING_ENTRIES = 6e3  # the time of encoding one value of a few rows, in products
 LOWEST = -1.0  # the decision value of a class that a model was not trained on
 
 
@@ -46,6 +45,12 @@ class Ensemble:
     encodings: tuple[Encoding, ...] | tuple[None]  # None: inputs are used as they are, sparse or from a store
     members: tuple[EnsembleMember, ...]
     classes: int  # 0 for numbers
+
+    @property
+    def entries_of_row(self) -> float:
+        """The products that the prediction of a row takes, about; the encoding of a column counts as some thousand."""
+        columns = sum(len(encoding.encoders) for encoding in self.encodings if encoding is not None)
+        return ENCODING_ENTRIES * columns + sum(float(member.model.entries_of_row) for member in self.members)
 
     def values(self, table: Any) -> Array:  # (n, t)
         """Return the weighted mean of the values of the members."""
@@ -87,6 +92,8 @@ def select_ensemble(predictions: list[Array], loss: Callable[[Array], float], mi
     min_gain : float
         The share of the loss by which a mean must be better than the best member.
     """
+    if len(predictions) == 1:
+        return np.ones(1)
     single = [loss(one) for one in predictions]
     best = int(np.argmin(single))
     counts = np.zeros(len(predictions))
@@ -139,60 +146,3 @@ def make_residuals(values: Array) -> Residuals:
     if len(values) <= MAX_POINTS:
         return Residuals(len(values), np.sort(values))
     return Residuals(len(values), np.quantile(values, np.linspace(0, 1, MAX_POINTS)))
-
-
-MAX_COLUMNS = 60  # that a notebook shows
-MAX_ROWS = 400  # for the importance of columns
-SHUFFLES = 2
-
-
-class TableView(NotebookView):
-    """Adds tables of members and columns to the HTML of a scikit-learn estimator."""
-
-    def _report(self) -> ModelReport:
-        return table_report(self)
-
-
-def table_report(model: Any) -> ModelReport:
-    """Return what a fitted table model says of itself."""
-    ensemble, score = model.ensemble, model.held_out_score_
-    models = [member.model for member in ensemble.members]
-    data = {
-        "columns": model.n_features_in_,
-        **({"target": f"`{model.target_name_}`"} if hasattr(model, "target_name_") else {}),
-        **({"classes": listed(model.classes_.tolist())} if ensemble.classes else {}),
-        "training rows": training_rows(*models),
-    }
-    metric = "accuracy" if ensemble.classes else "R²"
-    members = TextTable.of_records(model.members_)
-    title = f"{type(model).__name__}, fitted" + ("" if score is None else f", score {score:.4f} on held-out rows")
-    return ModelReport(
-        data=(TextTable.of_facts(data), TextTable.of_records(model.columns_)),
-        model=members,
-        scores=[] if score is None else [(f"{metric} on held-out rows", score)],
-        device=device_of(models[0]),
-        notebook={title: members, "columns": TextTable.of_records(model.columns_[:MAX_COLUMNS])},
-        introduction="The prediction is the weighted mean of these kernel models.\n\n",
-    )
-
-
-def column_importances(
-    table: RawTable,
-    used: list[str],  # the columns that are not left out
-    losses: Callable[[RawTable], Array],
-    seed: int,
-    out_of_time: Callable[[], bool],
-) -> Array | None:  # (columns that are used,)
-    """Return the share of each column in the sum of all increases; None if time is up before all are known."""
-    random = np.random.RandomState(seed)
-    before = float(losses(table).mean())
-    increases = np.zeros(len(used))
-    for j, name in enumerate(used):
-        if out_of_time():
-            return None
-        for _ in range(SHUFFLES):
-            order = random.permutation(table.rows)
-            shuffled = [column.some(order) if column.name == name else column for column in table.columns]
-            increases[j] += max(0.0, float(losses(replace(table, columns=tuple(shuffled))).mean()) - before)
-    total = increases.sum()
-    return increases / total if total > 0 else increases

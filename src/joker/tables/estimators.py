@@ -2,65 +2,104 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from joker.distributed import current
-from joker.errors import InvalidData, InvalidParameter
-from joker.estimators import KernelClassifier, KernelRegressor, KernelRidge
+from joker.errors import BudgetTooSmall, InvalidData, InvalidParameter
+from joker.estimators import KernelClassifier, KernelRegressor, KernelRidge, resolve
 from joker.estimators.card import model_card
 from joker.estimators.classification import check_class_weight, weigh
 from joker.estimators.docstrings import documented_with
+from joker.estimators.estimator import CheckedParameters
+from joker.estimators.foreign_names import TABLE_PARAMETERS
+from joker.estimators.inputs import check_weights
+from joker.estimators.model import check_processes
 from joker.estimators.probabilities import Calibration
+from joker.estimators.scoring import check_scorer
 from joker.losses import Loss
 from joker.models.files import save
-from joker.planning import Plan
 from joker.runtime import gpus, parse_device
+from joker.runtime.devices import one_thread
+from joker.runtime.warning_filters import ignoring
 from joker.tables.columns import DROP
-from joker.tables.encoding import fit_encoding
-from joker.tables.ensemble import MAX_ROWS, Ensemble, Residuals, TableView, column_importances, make_residuals
+from joker.tables.ensemble import Ensemble, Residuals, make_residuals
+from joker.tables.optimism import find_optimism
 from joker.tables.parsing import parse_text
-from joker.tables.plan import IMPORTANCE_SHARE, TableProblem
-from joker.tables.refit import FittedEnsemble, fit_table
-from joker.tables.search import decided_kinds
-from joker.tables.table import RawTable, as_batches
-from joker.tables.targets import as_fitted_on, as_inputs, class_codes, labelled_inputs, shape_of
+from joker.tables.plan import DEFAULT_EFFORT, SearchPlan, check_effort
+from joker.tables.problem import TableProblem, validation_of
+from joker.tables.refit import FittedEnsemble, fit_table, plan_of
+from joker.tables.report import MAX_ROWS, TableView, column_associations, column_importances, print_summary, progress_of
+from joker.tables.search import Encodings
+from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
+from joker.tables.targets import as_fitted_on, as_inputs, class_codes, labelled_inputs, shape_of, with_target
 from joker.tuning.halving import TimeBudget
+from joker.tuning.tune import DEFAULT_KERNELS
 
 Array = NDArray[Any]
 AUTO = "auto"
-BASE_SECONDS = 60.0  # the default of max_time: this, and SECONDS_PER_ROW for each row, at most MAX_SECONDS
-SECONDS_PER_ROW = 1e-3
-MAX_SECONDS = 600.0
 BATCH_ROWS = 2**16  # rows that are encoded and predicted at a time
+MOST_LAMBDAS = 5  # of a trial, at most
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Compute on one thread for each operation, so that results do not depend on the number of threads.
+
+    Tiles of rows still have a thread each. Held-out rows judge a fit that ends before its tolerance: it needs no
+    warning.
+    """
+    with (
+        one_thread(),
+        ignoring("The number of unique classes"),  # of many classes, one at a time
+        ignoring("Mean of empty slice"),  # a class that only held-out rows have
+        ignoring(category=ConvergenceWarning),
+    ):
+        yield
+
+
+def _of_rows(given: Any, kept: Array) -> Any:
+    """Return the groups or times of the rows that have a target, or the name of a column."""
+    if given is None or isinstance(given, str):
+        return given
+    values = np.asarray(given)
+    return values[kept] if values.shape == kept.shape else values
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableEstimator(TableView, BaseEstimator):
+class TableEstimator(CheckedParameters, TableView, BaseEstimator):
     """The parameters and the fit that the classifier and the regressor share."""
 
     columns: Mapping[str, str] | None = None
+    effort: int = DEFAULT_EFFORT
+    max_time: float | None = None
+    cv: Any = None
+    groups: Any = None
+    time: Any = None
     scoring: Any = None
-    max_time: float | str = AUTO
     n_features: int | str | None = AUTO
     device: str | torch.device | None = AUTO
     memory: int | str = AUTO
+    verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
     _task: ClassVar[str]
+    _foreign = TABLE_PARAMETERS
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model with its encoding to one file, which `joker.load` reads.
@@ -103,26 +142,27 @@ class TableEstimator(TableView, BaseEstimator):
         """Make a model from the parts of a fitted one, which a file contains."""
         self._ensemble, self._calibration, self._residuals = ensemble, calibration, residuals
 
-    def plan(self, X: Any, y: Any) -> Plan:
-        """Return what the fit of one kernel model on the encoded table holds in memory, without fitting it."""
-        inputs, codes, classes = self._checked(X, y)
-        estimator = self._estimator()
-        if not isinstance(inputs, RawTable):
-            return estimator.plan(inputs, codes)  # type: ignore[no-any-return]
-        problem = TableProblem(
-            inputs, codes, classes, estimator, TimeBudget(self._limit(X)), seed=0, columns=self.columns
-        )
-        _, x = fit_encoding(inputs, codes, classes, kinds=decided_kinds(problem))
-        return estimator.plan(x, codes)  # type: ignore[no-any-return]
+    def plan(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, time: Any = None) -> SearchPlan:
+        """Return the work of a fit without fitting: searches and fits in their order, with an estimate of seconds.
+
+        ``print`` shows it as a table, with what the fit of one kernel model holds in memory. The columns are encoded
+        for it.
+        """
+        with _calm():
+            problem = self._problem(X, y, sample_weight, groups, time)
+            encodings = Encodings(problem)
+            memory = problem.estimator.plan(encodings.x, problem.y)
+            return replace(plan_of(check_effort(self.effort), encodings), memory=memory)
 
     @property
     def feature_importances_(self) -> Array:
         """The importance of each column of the table, of sum 1: the share in the loss when the column is shuffled.
 
-        It is measured on held-out rows, or is NaN where the time limit ended the fit before that.
+        It is measured on held-out rows. Where the time limit ended the fit before that, or where no rows are held out,
+        it is the share of the column in the squared correlations of the inputs with the target.
         """
         check_is_fitted(self, "_ensemble")
-        return np.array([np.nan if row["importance"] is None else row["importance"] for row in self.columns_])
+        return np.array([row["importance"] or 0.0 for row in self.columns_])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -133,36 +173,113 @@ class TableEstimator(TableView, BaseEstimator):
         tags.non_deterministic = False
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+    ) -> Self:
         """Fit a table: a frame of pandas, polars or pyarrow, an array, a list of dicts, a sparse matrix or a row store.
 
         Parameters
         ----------
         X : table
-            Rows of any columns. Names of columns are used at prediction, in any order.
-        y : array of shape (n,)
-            The class of each row, or the number to predict. Rows without one are left out, with a warning.
+            Rows of any columns. Names of columns are used at prediction, in any order. The path of a file of delimited
+            text, Parquet or Arrow is read whole.
+        y : array of shape (n,), or str
+            The class of each row, or the number to predict. Rows without one are left out, with a warning. A name is
+            that of a column of X, which is then no input.
+        sample_weight : array of shape (n,), optional
+            The weight of each row in the fits, the choice of settings, the calibration and the scores.
+        eval_set : None
+            There is none: rows are held out by the fit. Use ``cv``, ``groups`` or ``time`` to say which.
+        groups, time : str or array of shape (n,), optional
+            These replace the parameters of the same names.
         """
-        clock = TimeBudget(self._limit(X))
-        inputs, codes, classes = self._checked(X, y)
-        self._check_width(inputs, reset=True)
-        seed = current().decide(int(check_random_state(self.random_state).randint(2**31 - 1)))
-        settings = self.scoring, self.columns, self._row_weights(codes), self._gpu()
-        problem = TableProblem(inputs, codes, classes, self._estimator(), clock, seed, *settings)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The number of unique classes")  # of many classes, one at a time
-            warnings.filterwarnings("ignore", "Mean of empty slice")  # a class that only held-out rows have
-            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows judge a fit that ends by its time limit
-            fitted = fit_table(problem)
-        self._keep(fitted, problem)
+        if eval_set is not None:
+            raise InvalidParameter(
+                f"{type(self).__name__} holds out rows of X itself, and takes no eval_set. Add these rows to X and y, "
+                "and say which rows are held out with cv, groups or time."
+            )
+        clock = TimeBudget(self._limit())
+        effort = check_effort(self.effort)
+        problem = replace(self._problem(X, y, sample_weight, groups, time, reset=True), clock=clock)
+        with _calm(), progress_of(self) as progress:
+            fitted = self._fit_in_budget(problem, effort, progress)
+            self._keep(fitted, problem)
+        if self.optimism_ is not None:
+            warnings.warn(f"{type(self).__name__}: {self.optimism_}", UserWarning, stacklevel=2)
+        if self.stopped_by_time_:
+            warnings.warn(
+                f"max_time={clock.limit:g} ended the fit before the work of effort={effort} was done: the model is the "
+                "best one so far, and another run may give another one. Use a longer time or a smaller effort.",
+                UserWarning,
+                stacklevel=2,
+            )
+        if self.verbose:
+            print_summary(self)
         return self
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Array, int]:
-        """Return inputs, targets and the number of classes (0 for numbers), without rows that have no target."""
-        inputs, labels = labelled_inputs(X, y, type(self).__name__, numbers=self._task == "regression")
+    def _fit_in_budget(
+        self, problem: TableProblem, effort: int, progress: Callable[[int, int, str], None]
+    ) -> FittedEnsemble:
+        """Fit the members; an error for a budget names one that is enough for all of them, on all rows."""
+        try:
+            return fit_table(problem, effort, progress)
+        except BudgetTooSmall:
+            budget, inputs = resolve.budget(self.memory), problem.inputs
+            if budget is None or not isinstance(inputs, RawTable):
+                raise
+            x = Encodings(problem).x
+            least = max(
+                MIN_LEFT, *(least_budget(problem.estimator, x, problem.y, kernel) for kernel in DEFAULT_KERNELS)
+            )
+            refuse_budget(budget, inputs, x.shape[1], least)
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, time: Any, *, reset: bool = False
+    ) -> TableProblem:
+        """Check all that a fit is given."""
+        inputs, codes, classes, kept = self._checked(X, y)
+        if reset:
+            self._check_width(inputs, reset=True)
+            columns = inputs.columns if isinstance(inputs, RawTable) else ()
+            check_processes(self, targets=codes, table={column.name: column.values for column in columns})
+            self._name_target(y)
+        seed = current().decide(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        weights = check_weights(sample_weight, len(kept))
+        weights = None if weights is None else weights[kept]
+        groups, time = (self.groups if groups is None else groups), (self.time if time is None else time)
+        groups, time = (_of_rows(given, kept) for given in (groups, time))
+        return TableProblem(
+            inputs,
+            codes,
+            classes,
+            self._estimator(),
+            seed,
+            scoring=self._checked_scoring(),
+            columns=self.columns,
+            sample_weight=weights,
+            row_weights=self._row_weights(codes, weights),
+            validation=validation_of(inputs, codes, classes, self.cv, groups, time),
+            gpu=self._gpu(),
+        )
+
+    def _checked_scoring(self) -> Any:
+        if self.scoring is not None:
+            check_scorer(self, self.scoring)
+        return self.scoring
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Array, int, Array]:
+        """Return inputs, targets, the number of classes (0 for numbers) and the rows that have a target."""
+        inputs, labels, kept = labelled_inputs(X, y, type(self).__name__, numbers=self._task == "regression")
         if isinstance(inputs, RawTable):
             inputs = parse_text(inputs, self.columns)
-        return inputs, *self._encode_target(labels)
+        return inputs, *self._encode_target(labels), kept
 
     def _encode_target(self, labels: Array) -> tuple[Array, int]:
         raise NotImplementedError
@@ -170,8 +287,8 @@ class TableEstimator(TableView, BaseEstimator):
     def _estimator(self) -> Any:
         raise NotImplementedError
 
-    def _row_weights(self, codes: Array) -> Array | None:
-        return None
+    def _row_weights(self, codes: Array, given: Array | None) -> Array | None:
+        return given
 
     def _settings(self) -> dict[str, Any]:
         device = None if self._is_auto_device() else self.device
@@ -186,14 +303,14 @@ class TableEstimator(TableView, BaseEstimator):
             return "cuda" if gpus() else None
         return self.device if parse_device(self.device).type == "cuda" else None
 
-    def _limit(self, X: Any) -> float:
-        """The seconds that the fit may take."""
-        if isinstance(self.max_time, str) and self.max_time == AUTO:
-            rows = X.shape[0] if hasattr(X, "shape") else len(X)
-            return min(BASE_SECONDS + SECONDS_PER_ROW * rows, MAX_SECONDS)
+    def _limit(self) -> float:
+        """The seconds after which the fit ends with the best model so far."""
+        if self.max_time is None:
+            return math.inf
         if not isinstance(self.max_time, Real) or isinstance(self.max_time, bool) or not self.max_time >= 0:
             raise InvalidParameter(
-                f"max_time must be a number of seconds of at least 0, or 'auto'; got {self.max_time!r}. Use 60."
+                f"max_time must be a number of seconds of at least 0, or None; got {self.max_time!r}. Use 60, or "
+                "effort for a smaller or larger search."
             )
         return float(self.max_time)
 
@@ -214,16 +331,45 @@ class TableEstimator(TableView, BaseEstimator):
                 "input. Give the columns of the training table."
             )
 
+    def _name_target(self, y: Any) -> None:
+        """Store the name of the column of targets, if y is one."""
+        if isinstance(y, str):
+            self.target_name_ = y
+        elif hasattr(self, "target_name_"):
+            del self.target_name_
+
     def _keep(self, fitted: FittedEnsemble, problem: TableProblem) -> None:
         """Store what predictions and reports need."""
         self.restore(fitted.ensemble, fitted.calibration, make_residuals(fitted.residuals))
-        self.leaderboard_ = fitted.leaderboard
+        self.leaderboard_, self.plan_ = fitted.leaderboard, fitted.plan
         self.held_out_score_ = self._held_out_score(fitted, problem)
+        self.held_out_error_ = self._standard_error(fitted, problem)
+        self.held_out_losses_ = fitted.losses
+        self.splits_ = str(problem.validation) if fitted.first_held.size else "no row is held out"
         self.members_ = [_member_facts(member) for member in fitted.ensemble.members]
         self.columns_ = self._column_facts(fitted, problem)
+        best = fitted.ensemble.members[0]
+        self.optimism_ = find_optimism(problem, fitted.ensemble.encodings[best.encoding], best.model, best.target)
+        self.stopped_by_time_ = problem.clock.stopped
+        self.seconds_ = problem.clock.spent
 
     def _held_out_score(self, fitted: FittedEnsemble, problem: TableProblem) -> float | None:
         raise NotImplementedError
+
+    def _row_scores(self, fitted: FittedEnsemble, problem: TableProblem) -> Array:
+        """The part of each held-out row in the score."""
+        raise NotImplementedError
+
+    def _standard_error(self, fitted: FittedEnsemble, problem: TableProblem) -> float | None:
+        """The standard error of the held-out score; rows of a group, or of a time, count as one."""
+        if len(fitted.held_rows) < 2:
+            return None
+        scores, groups = self._row_scores(fitted, problem), problem.validation.blocks()
+        if groups is None:
+            return float(scores.std(ddof=1) / len(scores) ** 0.5)
+        _, of_row = np.unique(groups[fitted.held_rows], return_inverse=True)
+        sums = np.bincount(of_row.ravel(), weights=scores - scores.mean())
+        return float(np.sqrt(np.sum(sums**2)) / len(scores))
 
     def _losses(self, values: Array, y: Array) -> Array:
         """The loss of each row, for the importance of columns."""
@@ -233,20 +379,22 @@ class TableEstimator(TableView, BaseEstimator):
         encoding = fitted.ensemble.encodings[0]
         if encoding is None:
             return []
-        kinds = encoding.kinds
-        used = [kind.name for kind in kinds if kind.kind != DROP]
+        used = [kind.name for kind in encoding.kinds if kind.kind != DROP]
+        associations = column_associations(encoding, problem.inputs, problem.y, problem.classes)
         importances = None
         if fitted.held_ensemble is not None:
-            rows = fitted.first_held[:: max(1, len(fitted.first_held) // MAX_ROWS)][:MAX_ROWS]
-            ensemble, y = fitted.held_ensemble, problem.y[rows]
+            ensemble, held = fitted.held_ensemble, fitted.first_held
+            rows = held[:: max(1, len(held) // MAX_ROWS)][:MAX_ROWS]
             importances = column_importances(
                 problem.inputs.some(rows),
                 used,
-                lambda table: self._losses(ensemble.values(table), y),
+                lambda table, some: self._losses(ensemble.values(table), problem.y[rows[some]]),
+                associations,
+                ensemble.entries_of_row,
                 problem.seed,
-                problem.clock.after(IMPORTANCE_SHARE),
+                problem.clock.is_over,
             )
-        return encoding.facts(None if importances is None else importances.tolist())
+        return encoding.facts((associations if importances is None else importances).tolist())
 
     def _values(self, X: Any) -> Array:  # (n, t)
         check_is_fitted(self, "_ensemble")
@@ -258,9 +406,20 @@ class TableEstimator(TableView, BaseEstimator):
                 "Give at least one row."
             )
         inputs = as_fitted_on(inputs, as_table=self._ensemble.encodings[0] is not None)
-        if not isinstance(inputs, RawTable):
-            return self._ensemble.values(inputs)
-        return np.concatenate([self._ensemble.values(batch) for batch in as_batches(inputs, BATCH_ROWS)])
+        with one_thread():
+            if not isinstance(inputs, RawTable):
+                return self._ensemble.values(inputs)
+            return np.concatenate([self._ensemble.values(batch) for batch in as_batches(inputs, BATCH_ROWS)])
+
+
+def least_budget(estimator: Any, x: Array, y: Array, kernel: str) -> int:
+    """Return the bytes that are enough for each fit of a search with a kernel on some of the rows, or all."""
+    model = clone(estimator).set_params(kernel=kernel, lam=[1.0] * MOST_LAMBDAS, memory=1)
+    try:
+        model.plan(x, y)
+    except BudgetTooSmall as error:
+        return error.least or 0
+    return 0
 
 
 def _member_facts(member: Any) -> dict[str, Any]:
@@ -282,9 +441,19 @@ columns : mapping from str to str, or None
     ``"date"`` or ``"drop"``.
 scoring : str, callable or None
     The scorer of scikit-learn that `joker.tune` chooses settings by; by default the loss decides.
-max_time : float or "auto"
-    Seconds that the fit may take, approximately. ``"auto"`` is 60 s and a further millisecond for each row, at most
-    600 s.
+effort : int
+    How much is searched, from 1 to 5: 1 takes a few seconds for 10,000 rows, 3 about a minute of two cores, and 5 some
+    minutes. ``print(model.plan(X, y))`` shows the work. The same data, seed and effort give the same model.
+max_time : float or None
+    Seconds after which the fit ends with the best model so far, with a warning: a brake. What is searched does not
+    depend on the clock.
+cv : int, splitter or iterable, optional
+    The splits whose held-out rows judge the models, as in scikit-learn. By default rows are held out at random.
+groups : str or array of shape (n,), optional
+    A column, or the group of each row, such as a person. Whole groups are held out, so that scores and intervals are
+    those of new groups; a column that is named is not an input.
+time : str or array of shape (n,), optional
+    A column of dates or numbers, or the time of each row. The latest fifth of the rows is held out.
 n_features : int, None or "auto"
     The number of random features of each kernel model: see `KernelRidge`. ``"auto"`` is the exact kernel, and 4,000
     features (60,000 on a GPU) where more than 50,000 rows are fitted.
@@ -294,7 +463,9 @@ memory : int, str or "auto"
     The memory that the fit may take in addition to X and y, such as ``"500MB"``. One member is then fitted,
     without ARD. ``"auto"`` limits only the temporary memory of each kernel model.
 random_state : int, RandomState or None
-    The seed of samples, folds and features. A fit that ends by its time limit may not be repeatable.
+    The seed of samples, folds and features. A fit that is ended by ``max_time`` may not be repeatable.
+verbose : int
+    1 shows the step of the plan while the model is fitted, and a summary at the end.
 """
 ATTRIBUTES = """
 columns_ : list of dict
@@ -306,6 +477,20 @@ leaderboard_ : list of dict
     Every trial of the search.
 feature_importances_ : ndarray of shape (columns,)
     The importance of each column, of sum 1.
+plan_ : SearchPlan
+    The work that was planned.
+splits_ : str
+    Which rows were held out.
+held_out_error_ : float or None
+    The standard error of ``held_out_score_``; the rows of a group count as one.
+held_out_losses_ : dict
+    The loss of held-out rows after the steps of each effort: it never increases.
+optimism_ : object or None
+    A column of groups or times under whose split the score is clearly lower; it is warned of.
+stopped_by_time_ : bool
+    Whether ``max_time`` has ended the fit.
+seconds_ : float
+    The time of the fit.
 """
 documented = documented_with({"parameters": PARAMETERS, "attributes": ATTRIBUTES})
 
@@ -337,7 +522,7 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
     >>> import joker
     >>> rows = [{"size": s, "colour": c} for s in range(10) for c in ("red", "blue", None)]
     >>> y = ["large" if row["size"] > 4 else "small" for row in rows]
-    >>> model = joker.JokerClassifier(max_time=5, random_state=0).fit(rows, y)
+    >>> model = joker.JokerClassifier(effort=1, random_state=0).fit(rows, y)
     >>> model.predict([{"size": 9, "colour": "green"}, {"size": 1, "colour": "red"}])
     array(['large', 'small'], dtype='<U5')
     """
@@ -345,6 +530,11 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
     class_weight: Mapping[Any, float] | str | None = None
 
     _task: ClassVar[str] = "classification"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on rows; y may be the name of a column of X, as in `fit`."""
+        X, y = with_target(X, y, numbers=False)
+        return float(super().score(X, y, sample_weight))
 
     def decision_function(self, X: Any) -> Array:
         """Return the mean decision value: of shape (n,) for two classes, else of shape (n, classes)."""
@@ -368,8 +558,8 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
         self.classes_, codes = class_codes(labels)
         return codes, len(self.classes_)
 
-    def _row_weights(self, codes: Array) -> Array | None:
-        return weigh(self._code_weights(), np.arange(len(self.classes_)), codes, None)
+    def _row_weights(self, codes: Array, given: Array | None) -> Array | None:
+        return weigh(self._code_weights(), np.arange(len(self.classes_)), codes, given)
 
     def _estimator(self) -> Any:
         return KernelClassifier(class_weight=self._code_weights(), standardize=False, **self._settings())
@@ -392,8 +582,12 @@ class JokerClassifier(ClassifierMixin, TableEstimator):
         if not len(fitted.held_rows):
             return None
         assert fitted.calibration is not None
+        return float(np.average(self._row_scores(fitted, problem), weights=problem.given_weights(fitted.held_rows)))
+
+    def _row_scores(self, fitted: FittedEnsemble, problem: TableProblem) -> Array:
+        assert fitted.calibration is not None
         p = fitted.calibration.probabilities(fitted.held_predictions)
-        return float(accuracy_score(problem.y[fitted.held_rows], p.argmax(axis=1)))
+        return np.asarray(problem.y[fitted.held_rows] == p.argmax(axis=1), dtype=np.float64)
 
     def _losses(self, values: Array, y: Array) -> Array:
         assert self._calibration is not None
@@ -427,7 +621,7 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     >>> import joker
     >>> rows = [{"size": s, "colour": c} for s in range(20) for c in ("red", "blue")]
     >>> y = [2.0 * row["size"] + (row["colour"] == "red") for row in rows]
-    >>> model = joker.JokerRegressor(max_time=5, random_state=0).fit(rows, y)
+    >>> model = joker.JokerRegressor(effort=1, random_state=0).fit(rows, y)
     >>> bool(abs(model.predict([{"size": 10, "colour": "red"}])[0] - 21) < 1)
     True
     """
@@ -435,6 +629,11 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     loss: str | Loss = AUTO
 
     _task: ClassVar[str] = "regression"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R² on rows; y may be the name of a column of X, as in `fit`."""
+        X, y = with_target(X, y, numbers=True)
+        return float(super().score(X, y, sample_weight))
 
     def predict(self, X: Any) -> Array:
         """Return the predicted number of each row."""
@@ -468,7 +667,13 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     def _held_out_score(self, fitted: FittedEnsemble, problem: TableProblem) -> float | None:
         if len(fitted.held_rows) < 2:
             return None
-        return float(r2_score(problem.y[fitted.held_rows], fitted.held_predictions[:, 0]))
+        rows = fitted.held_rows
+        weights = problem.given_weights(rows)
+        return float(r2_score(problem.y[rows], fitted.held_predictions[:, 0], sample_weight=weights))
+
+    def _row_scores(self, fitted: FittedEnsemble, problem: TableProblem) -> Array:
+        y = problem.y[fitted.held_rows]
+        return np.asarray(1 - (y - fitted.held_predictions[:, 0]) ** 2 / (y.var() or 1.0))
 
     def _losses(self, values: Array, y: Array) -> Array:
         return (values[:, 0] - y) ** 2

@@ -1,137 +1,234 @@
-"""What a table estimator learns, and which rows the search and the held-out folds have."""
+"""The plan of a table fit: which encodings, trials and fits there are, on which rows and in which order.
+
+A plan follows from the numbers of rows, inputs and classes, the device and the effort, and not from the clock: the same
+data, seed and effort give the same model on a busy computer, too. The steps of a smaller effort are the first ones of a
+larger effort.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.metrics import log_loss
+from joker.errors import InvalidParameter
+from joker.estimators.resolve import EXACT_ROWS, FEATURES
+from joker.planning import Plan
+from joker.tuning.ard import LAPLACIAN, MATERN12
+from joker.tuning.validation import FOLDS, MANY_ROWS
 
-from joker.estimators.probabilities import fit_calibration
-from joker.tables.ensemble import decision_values
-from joker.tables.targets import NumberTarget, residual_quantiles
-from joker.tuning.ard import GAUSSIAN, MATERN12
-from joker.tuning.halving import TimeBudget
-from joker.tuning.splits import Split, strata, stratified_splits
-
-Array = NDArray[Any]
-FOLDS = 5  # of cross-validation
-MANY_ROWS = 6_000  # with more rows, one fold is held out
+EFFORTS = range(1, 6)
+DEFAULT_EFFORT = 3
 MIN_FOLD_ROWS = 30  # with fewer rows nothing is held out
 SEARCH_ROWS = 10_000  # with more rows, the search has a sample of them
-MIN_SEARCH_ROWS = 2_000  # the same in little time
-FEW_ROWS = 5_000  # at most so many are searched together in any time: cross-validation is better than one sample
-SEARCH_SECONDS = 60.0  # the least time in which a search has SEARCH_ROWS
+QUICK_ROWS = 2_048  # the same for the first step
 HELD_OUT_ONE_IN = 10  # of many rows
 MAX_HELD_OUT = 4_000
-# The Laplacian is better on some sets and too slow on others: the axis "kernels" of benchmarks/search_ablations.py.
-KERNELS_OF_MANY_ROWS = (GAUSSIAN, MATERN12)
-# Shares of a time limit, and multiples of the time of a fit.
-SHARE_OF_SEARCH = 0.3  # of the time, for the search on a sample of many rows; chosen by benchmarks/search_ablations.py
-MIN_SHARE_FOR_ANOTHER = 0.25  # of the time: a further candidate is tried while so much is left
-MIN_SHARE_OF_MANY_ROWS = 0.55  # the same for a search on a sample of many rows
-GROUPS_SHARE = 0.05  # of the time: no further column of groups, or of codes, is tried after it
-SCALING_SHARE = 0.1  # of the time: no further scaling of numbers is tried after it
-FIRST_SHARE = 0.4  # of the time, for the first of several variants
-FOLD_WEIGHTS_SHARE = 0.04  # of the time: for the weights of one fold
-WEIGHTS_SHARE = 0.12  # of the time: for the weights of the inputs of one kernel
-SEARCH_SHARE = 0.35  # of the time of an encoding: for its trials
-FIT_SHARE = 0.35  # of the time of an encoding: for the fit after its trials
-PROBE_SHARE = 0.1  # of the time of a fit: its speed is judged after it
-MOST_TIMES = 5.0  # times its limit that a fit with random blocks may take until its model is usable
-MOST_TIMES_OF_OTHERS = 2.0  # the same for other methods; random blocks then take their place
-REFINING_SHARE = 0.3  # of the remaining time: for fits with another λ or bandwidth
-FINAL_SHARE = 0.9  # of the remaining time: for the fits on more rows
-MIN_TIMES_LEFT = 0.7  # times the longest fit so far: another candidate is fitted while so much time remains
-MIN_TIMES_OF_ALL = 1.3  # the same for a fit on all rows: no held-out rows show whether it had enough time
-CROSS_VALIDATION_SHARE = 0.6  # of the time of an encoding: for its fits on the folds
-IMPORTANCE_SHARE = 0.1  # of max_time: for the importance of the columns
+QUICK_TRIALS, TRIALS, TRIALS_OF_SAMPLE = 6, 20, 14  # candidates of a search, each with several λ
+QUICK_ARD_ROWS, ARD_ROWS = 600, 1_200  # of a step of ARD: its cost is cubic in these
+# Kernel entries of a fit on many rows, by the effort: they limit its epochs. A core computes about 10⁸ a second.
+REFIT_ENTRIES = {1: 1e9, 2: 3e9, 3: 6e9, 4: 1.5e10, 5: 4e10}
+MIN_EPOCHS, MAX_EPOCHS = 3, 40  # of such a fit; with few rows it ends at its tolerance before
+QUICK_REFIT_ROWS = 20_000
+ALL_ROWS_EFFORT = 4  # from which on many rows are fitted once more with those that were held out, a tenth
+GPU_FEATURES = 60_000  # random features on a GPU, where a step with so many takes less than a millisecond
+
+# For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
+ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 1.5e8, 3e11
+TRIAL_SECONDS, ARD_SECONDS = 0.4, 3.0
+EPOCHS_OF_FIT = 6.0  # of the solution of a problem with some thousand rows
+
+AUTO, EQUAL = "auto", "equal"
+SEARCH, REFIT = "search", "fit"
 
 
-@dataclass(frozen=True, eq=False)
-class TableProblem:
-    """What is learnt: columns or a matrix, targets, and the settings of the fit."""
+@dataclass(frozen=True)
+class EncodingStep:
+    """Which encoding a search has: its feature weights, and the samples and the scaling that they are for."""
 
-    inputs: Any  # a RawTable, a sparse matrix or rows of a store
-    y: Array  # (n,) codes of classes, or numbers
-    classes: int
-    estimator: Any  # unfitted
-    clock: TimeBudget
-    seed: int
-    scoring: Any = None
-    columns: Mapping[str, str] | None = None
-    class_weights: Array | None = None  # (n,), of the rows
-    gpu: Any = None  # the device of a fit on many rows; None: that of the estimator
+    weights: str  # the kernel of ARD, EQUAL, or AUTO: those with the smaller leave-one-out error
+    ard_rows: int = ARD_ROWS
+    draw: int = 0  # the number of the draw of samples
+    scaling: int = 0  # 0: the best one by the leave-one-out error; 1: the second
 
-    def targets(self, target: NumberTarget | None) -> Array:  # (n,)
-        """Return what a model is fitted to: codes of classes, or transformed numbers."""
-        return self.y if target is None else target.encode(self.y)
-
-    def values(self, model: Any, x: Any) -> Array:  # (n, d) -> (n, t)
-        """Return decision values of all classes, or predictions on the scale of the fit."""
-        if self.classes:
-            return decision_values(model, x, self.classes)
-        return np.asarray(model.predict(x))[:, None]
-
-    def decoded(self, values: Array, rows: Array, target: NumberTarget | None) -> tuple[Array, Array | None]:
-        """Return the values of held-out rows in the unit of y, and the quantiles of their residuals."""
-        if target is None:
-            return values, None
-        residuals = residual_quantiles(target.encode(self.y)[rows] - values[:, 0])
-        return target.decode(values[:, 0], residuals)[:, None], residuals
-
-    def weights(self, rows: Array) -> Array | None:
-        """Return the weights of some rows; None if all are equal."""
-        return None if self.class_weights is None else self.class_weights[rows]
-
-    def loss(self, rows: Array) -> Callable[[Array], float]:
-        """Return the loss of values of some rows: the squared error, or the log loss of calibrated probabilities."""
-        y = self.y[rows]
-        if not self.classes:
-            return lambda f: float(np.mean((f[:, 0] - y) ** 2))
-        w = self.weights(rows)
-        labels = np.arange(self.classes)
-        return lambda f: log_loss(y, fit_calibration(f, y, w).probabilities(f), sample_weight=w, labels=labels)
+    def __str__(self) -> str:
+        weights = "equal feature weights" if self.weights == EQUAL else f"ARD for {self.weights}"
+        weights = "ARD or equal feature weights" if self.weights == AUTO else weights
+        other = ", the second scaling" if self.scaling else ""
+        return weights + (f", draw {self.draw + 1}" if self.draw else "") + other
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Step:
+    """One part of the work: a search with an encoding, or a fit of the best candidate so far on more rows."""
+
+    effort: int  # the least one that has this step
+    kind: str  # SEARCH or REFIT
+    rows: int  # that the trials are drawn from, or that are fitted
+    fits: int  # at most
+    seconds: float  # estimate
+    encoding: EncodingStep | None = None  # of a search
+    epochs: int = 0  # of a fit on more rows, at most
+    n_features: int | None = None  # of a fit on more rows; None: as asked
+
+    def __str__(self) -> str:
+        if self.kind == SEARCH:
+            return f"search, {self.encoding}"
+        kernel = "the exact kernel" if self.n_features is None else f"{self.n_features:,} features"
+        return f"best candidate on more rows, {kernel}, at most {self.epochs} epochs"
+
+
+@dataclass(frozen=True)
 class SearchPlan:
-    """The rows that members are searched on, and the folds that they are weighted on.
+    """All work of a fit, in its order; ``print`` shows it as a table."""
 
-    With few rows, the search has all of them and folds are fitted again. With many rows, some are held out, the
-    search has a sample of the others, and only the members that matter are fitted on all others.
-    """
-
-    folds: list[Split]
-    rows: Array | None = None  # of the search; None: all
-    share: float = 1.0  # of the time, for the search
-    least_share: float = MIN_SHARE_FOR_ANOTHER  # of the time, that must be left for another candidate
-    options: dict[str, Any] = field(default_factory=dict)  # of `joker.tune`
+    effort: int
+    rows: int
+    inputs: int
+    classes: int
+    folds: int  # that are fitted and held out in turn; 0: no row is held out
+    held_out: int  # rows in all
+    sample: int  # rows that a search may have
+    steps: tuple[Step, ...]
+    all_rows: bool  # whether the members of the ensemble are fitted on all rows at the end
+    memory: Plan | None = None  # of the fit of one kernel model
 
     @property
-    def all_rows(self) -> bool:
-        """Whether the search has all rows."""
-        return self.rows is None
+    def many_rows(self) -> bool:
+        """Whether the search has a sample of the rows."""
+        return self.rows > SEARCH_ROWS
+
+    @property
+    def parts(self) -> int:
+        """The number of equal parts of the rows, of which one is held out at a time."""
+        return FOLDS if self.folds != 1 or not self.many_rows else -(-self.rows // max(1, self.held_out))
+
+    @property
+    def seconds(self) -> float:
+        """An estimate for two cores."""
+        return sum(step.seconds for step in self.steps)
+
+    @property
+    def total(self) -> int:
+        """The bytes that the fit of one kernel model holds, at most; 0 if that is not known."""
+        return self.memory.total if self.memory else 0
+
+    def __str__(self) -> str:
+        kind = f"{self.classes} classes" if self.classes else "a number"
+        held = {0: "no row is held out", 1: f"{self.held_out:,} rows are held out"}
+        split = held.get(self.folds, f"cross-validation with {self.folds} folds")
+        head = f"effort {self.effort}: {self.rows:,} rows, {self.inputs:,} inputs, target: {kind}; {split}"
+        lines = [("step", "effort", "what", "rows", "fits", "seconds, about")]
+        for number, step in enumerate(self.steps, start=1):
+            facts = f"{step.rows:,}", str(step.fits), f"{step.seconds:.0f}"
+            lines.append((str(number), str(step.effort), str(step), *facts))
+        end = "weights by greedy selection" + (", members fitted on all rows" if self.all_rows else "")
+        lines.append((str(len(lines)), "", end, f"{self.rows:,}", "", ""))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        total = f"about {self.seconds:.0f} s on two cores"
+        return "\n".join([head, *table, total, *([str(self.memory)] if self.memory else [])])
 
 
-def make_search_plan(problem: TableProblem) -> SearchPlan:
-    """Divide the rows."""
-    n, most = len(problem.y), search_rows(problem.clock.limit)
-    codes = strata(problem.y, problem.classes)
-    if n <= max(most, FEW_ROWS):
-        count = 0 if n < MIN_FOLD_ROWS else FOLDS if n <= MANY_ROWS else 1
-        folds = stratified_splits(codes, FOLDS, count, problem.seed)
-        return SearchPlan([f for f in folds if not problem.classes or len(np.unique(problem.y[f.train])) > 1])
-    (fold,) = stratified_splits(codes, -(-n // min(n // HELD_OUT_ONE_IN, MAX_HELD_OUT)), 1, problem.seed)
-    sample = np.sort(np.random.RandomState(problem.seed).permutation(fold.train)[:most])
-    options = {} if sp.issparse(problem.inputs) else {"kernels": KERNELS_OF_MANY_ROWS}
-    return SearchPlan([fold], sample, SHARE_OF_SEARCH, MIN_SHARE_OF_MANY_ROWS, options)
+def check_effort(effort: Any) -> int:
+    """Return the effort, or say what it may be."""
+    if not isinstance(effort, Integral) or isinstance(effort, bool) or effort not in EFFORTS:
+        raise InvalidParameter(
+            f"effort must be a whole number from {EFFORTS[0]} to {EFFORTS[-1]}; got {effort!r}. Use {DEFAULT_EFFORT}, "
+            "the default, 1 for a quick model or 5 for the best one."
+        )
+    return int(effort)
 
 
-def search_rows(seconds: float) -> int:
-    """Return the rows of a search of so many seconds."""
-    return max(MIN_SEARCH_ROWS, min(SEARCH_ROWS, int(SEARCH_ROWS * seconds / SEARCH_SECONDS)))
+def make_search_plan(
+    effort: int,
+    rows: int,
+    inputs: int,
+    classes: int,
+    *,
+    weightable: bool = True,  # whether feature weights may be fitted
+    laplacian: bool = True,  # whether distances of the Laplacian are affordable
+    scalings: bool = True,  # whether scalings of numbers differ
+    one_encoding: bool = False,  # of a matrix, or with a memory budget
+    gpu: bool = False,
+    n_features: Any = AUTO,  # as the user gives it
+    folds: int | None = None,  # of splits that the user asks for
+    held_out: int | None = None,
+) -> SearchPlan:
+    """Return the work for a table of this shape."""
+    many = rows > SEARCH_ROWS
+    if folds is None:
+        folds = 0 if rows < MIN_FOLD_ROWS else 1 if rows > MANY_ROWS else FOLDS
+    if held_out is None:
+        most = min(rows // HELD_OUT_ONE_IN, MAX_HELD_OUT) if many else rows // FOLDS
+        held_out = {0: 0, 1: most}.get(folds, rows)
+    train = rows - held_out if folds == 1 else rows
+    sample = min(train, SEARCH_ROWS)
+    columns = max(1, classes if classes > 2 else 1)
+    encodings: list[tuple[int, EncodingStep]]
+    if one_encoding or not weightable:
+        encodings = [(2, EncodingStep(EQUAL)), *([(3, EncodingStep(EQUAL, scaling=1))] if scalings else [])]
+        first = EncodingStep(EQUAL)
+    else:
+        first = EncodingStep(AUTO, QUICK_ARD_ROWS)
+        encodings = [(2, EncodingStep(MATERN12)), (2, EncodingStep(EQUAL))]
+        laplacian = laplacian and not many
+        encodings += [(3, EncodingStep(LAPLACIAN))] if laplacian else []
+        encodings += [(4, EncodingStep(MATERN12, draw=1))]
+        encodings += [(4, EncodingStep(MATERN12, scaling=1))] if scalings else []
+        encodings += [(5, EncodingStep(MATERN12, draw=2))]
+        encodings += [(5, EncodingStep(LAPLACIAN, draw=1))] if laplacian else []
+    if one_encoding:
+        encodings = encodings[:1]
+    fits = max(folds, 1)
+    quick = min(sample, QUICK_ROWS)
+    searches = [_search(1, first, quick, QUICK_TRIALS, sample, fits, columns)]
+    trials = TRIALS_OF_SAMPLE if many else TRIALS
+    searches += [_search(level, encoding, sample, trials, sample, fits, columns) for level, encoding in encodings]
+    refits = _refits(train, gpu, n_features, columns) if many else []
+    steps = sorted([*searches, *refits], key=lambda step: (step.effort, step.kind == REFIT))
+    kept = tuple(step for step in steps if step.effort <= effort)
+    all_rows = folds > 0 and (not many or effort >= ALL_ROWS_EFFORT)
+    return SearchPlan(effort, rows, inputs, classes, folds, held_out, sample, kept, all_rows)
+
+
+def _search(effort: int, encoding: EncodingStep, rows: int, trials: int, sample: int, fits: int, columns: int) -> Step:
+    entries = EPOCHS_OF_FIT * fits * (sample if sample < SEARCH_ROWS else rows) ** 2 * columns**0.5
+    ard = 0.0 if encoding.weights == EQUAL else ARD_SECONDS * (encoding.ard_rows / ARD_ROWS) ** 3
+    seconds = TRIAL_SECONDS * trials * columns**0.5 + ard + entries / ENTRIES_PER_SECOND
+    return Step(effort, SEARCH, rows, trials, seconds, encoding)
+
+
+def _refits(train: int, gpu: bool, n_features: Any, columns: int) -> list[Step]:
+    """The fits on more rows than a search has: of the best candidate first, and from effort 3 of the second one."""
+    exact = min(train, EXACT_ROWS)
+    features = train > EXACT_ROWS and n_features == AUTO
+    chosen = isinstance(n_features, Integral)
+    if gpu:
+        epochs = {effort: MAX_EPOCHS for effort in EFFORTS}
+        given = GPU_FEATURES if features else None
+        of_effort = [(effort, train, given) for effort in (1, 3, 5)]
+    else:
+        rows = train if chosen else exact
+        first = train if chosen else min(exact, QUICK_REFIT_ROWS)
+        epochs = {effort: _epochs(rows if effort > 1 else first, REFIT_ENTRIES[effort]) for effort in EFFORTS}
+        of_effort = [(1, first, None), (2, rows, None), (3, rows, None), (4, rows, None), (5, rows, None)]
+        if features:
+            of_effort.append((4, train, FEATURES))
+    speed = GPU_ENTRIES_PER_SECOND if gpu else ENTRIES_PER_SECOND
+    return [
+        Step(
+            effort,
+            REFIT,
+            n,
+            1,
+            epochs[effort] * n * (m or (int(n_features) if chosen else n)) * columns**0.5 / speed,
+            epochs=epochs[effort],
+            n_features=m,
+        )
+        for effort, n, m in sorted(of_effort, key=lambda one: one[0])
+    ]
+
+
+def _epochs(rows: int, entries: float) -> int:
+    return int(min(max(MIN_EPOCHS, entries // rows**2), MAX_EPOCHS))

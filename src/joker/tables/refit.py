@@ -1,51 +1,47 @@
-"""The fit on many rows: the settings that a search on some of the rows found, on as many rows as the time allows."""
+"""Do the work of a plan: search candidates, judge them on held-out rows, weight them, and fit the members."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
-from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from joker.data.arrays import pick
+from joker.errors import OutOfTime
 from joker.estimators import resolve
 from joker.estimators.precision import smallest_penalty
 from joker.estimators.probabilities import Calibration, fit_calibration
-from joker.estimators.resolve import EXACT_ROWS, FEATURES
+from joker.tables.columns import JUDGED_ROWS
 from joker.tables.encoding import fit_encoding
 from joker.tables.ensemble import MIN_GAIN, Ensemble, EnsembleMember, select_ensemble
-from joker.tables.plan import (
-    CROSS_VALIDATION_SHARE,
-    FINAL_SHARE,
-    MIN_TIMES_LEFT,
-    MIN_TIMES_OF_ALL,
-    REFINING_SHARE,
-    SearchPlan,
-    TableProblem,
-    make_search_plan,
-)
-from joker.tables.search import (
-    FAR,
-    EncodingCandidate,
-    encoding_candidates,
-    fit_in_time,
-    fit_while_fast,
-    held_out_values,
-    random_blocks,
-    tuned,
-)
+from joker.tables.plan import REFIT, SearchPlan, Step, make_search_plan
+from joker.tables.problem import TableProblem
+from joker.tables.search import FAR, EncodingCandidate, Encodings, fit_rows, has_scalings, random_blocks, searched
 from joker.tables.table import RawTable, is_limited, memory_of_models
-from joker.tables.targets import IDENTITY, fit_number_target, residual_quantiles, transforms_to_try
-from joker.tuning.ard import GAUSSIAN, ArdSample, best_loo_errors, make_sample, sample_rows
+from joker.tables.targets import IDENTITY, NumberTarget, fit_number_target, residual_quantiles, transforms_to_try
+from joker.tuning.ard import GAUSSIAN, MATERN12, ArdSample, best_loo_errors, make_sample
 from joker.tuning.splits import Split
 
 Array = NDArray[Any]
+# The Laplacian is better on some sets and too slow on others: the axis "kernels" of benchmarks/search_ablations.py.
+KERNELS_OF_MANY_ROWS = (GAUSSIAN, MATERN12)
+TOL_OF_MANY_ROWS = 0.01  # of the gap; the axis "settings" of benchmarks/search_ablations.py compares a tenth of it
+MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows take twice the time
+SMALLER_LAMBDAS = (10**-0.5, 0.1)  # multiples of λ that are tried on the rows of a search, in one fit
+NARROWER = 2**-0.5  # the step of the bandwidth of a Gaussian that is tried there
+MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
+NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
+MAX_NARROWER = 3  # steps
+MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
+FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
+FIRST_EPOCHS = 2
+MIN_SECONDS = 0.1  # that a fit has after the time limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +52,15 @@ class EnsembleCandidate:
     held: Array  # (rows, t)
     first_model: Any  # of the first fold
     x: Any  # (n, d), the encoded inputs of all rows
-    seconds: float = 0.0  # of the last fit
     first_encoding: Any = None  # of the first fold
-    final_rows: int = 0  # of the last fit, if it had more rows than the search
+    rows: int = 0  # that the model was fitted on
+    refits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
+
+    @property
+    def name(self) -> str:
+        """What the candidate is, for reports."""
+        model = self.member.model
+        return f"{model.kernel}, bandwidth {np.min(model.bandwidth_):.3g}, λ {float(model.lam_):.3g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,17 +75,21 @@ class FittedEnsemble:
     held_ensemble: Ensemble | None  # members of the first fold, which were not trained on its held-out rows
     first_held: Array
     leaderboard: list[dict[str, Any]]
+    kept: tuple[EnsembleCandidate, ...] = ()  # of the members, in their order
+    held_loss: float = float("inf")
+    losses: dict[int, float] = field(default_factory=dict)  # of held-out rows, after the steps of each effort
+    plan: SearchPlan | None = None
 
     def weight(self, candidate: EnsembleCandidate) -> float:
         """Return the weight of a candidate in the ensemble; 0 if it is not a member."""
-        weights = [member.weight for member in self.ensemble.members if member.model is candidate.member.model]
+        weights = [m.weight for m, c in zip(self.ensemble.members, self.kept, strict=True) if c is candidate]
         return weights[0] if weights else 0.0
 
 
 def fit_ensemble(
     problem: TableProblem,
     encodings: list[Any],
-    candidates: list[EnsembleCandidate],
+    candidates: Sequence[EnsembleCandidate],
     folds: list[Split],
     leaderboard: list[dict[str, Any]],
     min_gain: float = MIN_GAIN,
@@ -93,11 +99,20 @@ def fit_ensemble(
         ensemble = Ensemble((encodings[0],), (candidates[0].member,), problem.classes)
         calibration = Calibration(2.0, np.zeros(problem.classes)) if problem.classes else None
         nothing = np.zeros(0, dtype=np.intp)
-        return FittedEnsemble(ensemble, calibration, np.zeros(0), np.zeros((0, 1)), nothing, None, nothing, leaderboard)
+        return FittedEnsemble(
+            ensemble,
+            calibration,
+            np.zeros(0),
+            np.zeros((0, 1)),
+            nothing,
+            None,
+            nothing,
+            leaderboard,
+            (candidates[0],),
+        )
     rows = np.concatenate([fold.held for fold in folds])
-    shortest = min(len(candidate.held) for candidate in candidates)
-    rows, held = rows[:shortest], [candidate.held[:shortest] for candidate in candidates]
-    weights = select_ensemble(held, problem.loss(rows), min_gain)
+    held, loss = [candidate.held for candidate in candidates], problem.loss(rows)
+    weights = select_ensemble(held, loss, min_gain)
     mean = sum(weight * one for weight, one in zip(weights, held, strict=True))
     kept = [(c, float(weight)) for c, weight in zip(candidates, weights, strict=True) if weight > 0]
     members = tuple(replace(candidate.member, weight=weight) for candidate, weight in kept)
@@ -113,137 +128,301 @@ def fit_ensemble(
     of_first = dict(enumerate(encodings)) | {c.member.encoding: c.first_encoding for c, _ in kept}
     ensemble = Ensemble(tuple(encodings), members, problem.classes)
     before = Ensemble(tuple(of_first.values()), first, problem.classes)
-    return FittedEnsemble(ensemble, calibration, residuals, mean, rows, before, folds[0].held, leaderboard)
+    return FittedEnsemble(
+        ensemble,
+        calibration,
+        residuals,
+        mean,
+        rows,
+        before,
+        folds[0].held,
+        leaderboard,
+        tuple(candidate for candidate, _ in kept),
+        loss(mean),
+    )
 
 
-MIN_MEMBER_WEIGHT = 0.2  # a member of less weight is not fitted on more rows
-SMALLER_LAMBDAS = (10**-0.5, 0.1)  # multiples of λ that are tried on the rows of a search, in one fit
-NARROWER = 2**-0.5  # the step of the bandwidth of a Gaussian that is tried there
-MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
-NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
-MAX_EXCESS = 0.1  # share of the loss of the best one: remaining time is not for a candidate with a larger excess
-LEAST_EPOCHS = 1.0  # of random blocks, that the time of a fit must allow
-FEWER = 0.9  # of the rows that such a fit could have by its first steps
-MIN_MORE_ROWS = 1.2  # times the rows of the search: a fit on fewer rows is not worth its time
-GPU_FEATURES = 60_000  # random features on a GPU, where a step with so many takes less than a millisecond
+def plan_of(effort: int, encodings: Encodings) -> SearchPlan:
+    """Return the plan of a fit."""
+    problem = encodings.problem
+    validation, n = problem.validation, len(problem.y)
+    given = list(validation.given) or None
+    scalings = not encodings.one_encoding and len(encodings.scaled) > 1
+    return make_search_plan(
+        effort,
+        n,
+        encodings.inputs,
+        problem.classes,
+        weightable=encodings.weightable,
+        laplacian=encodings.weightable and encodings.scaled[0].has_laplacian,
+        scalings=scalings and has_scalings(encodings.scaled[0].encoding),
+        one_encoding=encodings.one_encoding,
+        gpu=problem.gpu is not None,
+        n_features=problem.estimator.n_features,
+        folds=validation.count_of_folds(n),
+        held_out=None if given is None else sum(len(s.held) for s in given),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """The rows of a fit, the settings that differ from those of the search, and its time."""
-
-    rows: Array
-    seconds: float
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-def fit_on_many_rows(
-    problem: TableProblem, searched: FittedEnsemble, candidates: list[EnsembleCandidate], plan: SearchPlan
+def fit_table(
+    problem: TableProblem, effort: int, progress: Callable[[int, int, str], None] = lambda done, steps, what: None
 ) -> FittedEnsemble:
-    """Fit the members that have a weight on more rows than the search had, and weight them again.
-
-    If much time remains, candidates without a weight are fitted too: they may gain one. If time remains then, members
-    are fitted on all rows.
-    """
-    kept = [candidate for candidate in candidates if searched.weight(candidate) >= MIN_MEMBER_WEIGHT]
-    kept = kept or [max(candidates, key=searched.weight)]
-    final: list[EnsembleCandidate] = []
-    longest, lowest, loss = 0.0, inf, problem.loss(plan.folds[0].held)
-
-    def fit(candidate: EnsembleCandidate, seconds: float, share: float) -> None:
-        nonlocal longest, lowest
-        candidate = refined(problem, candidate, plan, seconds)
-        started, lowest = problem.clock.spent, min(lowest, loss(candidate.held))
-        final.append(on_more_rows(problem, candidate, plan, FINAL_SHARE * share * problem.clock.left))
-        longest = max(longest, problem.clock.spent - started)
-
-    for number, chosen in enumerate(kept):
-        share = searched.weight(chosen) / sum(searched.weight(one) for one in kept[number:])
-        fit(chosen, REFINING_SHARE * share * problem.clock.left, share)
-    for other in candidates:
-        promising = other not in kept and loss(other.held) <= (1 + MAX_EXCESS) * lowest
-        if promising and problem.clock.left > MIN_TIMES_LEFT * longest:
-            fit(other, problem.clock.left - longest, 1.0)
-    found = fit_ensemble(problem, list(searched.ensemble.encodings), final, plan.folds, searched.leaderboard)
-    members = [_on_all_rows(problem, found, candidate, plan) for candidate in final if found.weight(candidate)]
-    return replace(found, ensemble=replace(found.ensemble, members=tuple(members)))
+    """Search, validate, weight and fit the members of an ensemble."""
+    limited = is_limited(problem.estimator.memory)
+    transform = None if problem.classes else IDENTITY if limited else choose_target_transform(problem)
+    encodings = Encodings(_with_transformed_target(problem, transform))
+    work = Work(problem, encodings, transform, plan_of(effort, encodings))
+    found = work.run(progress)
+    return replace(found, plan=work.plan)
 
 
-def on_more_rows(
-    problem: TableProblem, candidate: EnsembleCandidate, plan: SearchPlan, seconds: float
-) -> EnsembleCandidate:
-    """Return the candidate after the fit on more rows that has the smallest loss on held-out rows, if it is smaller.
+class Work:
+    """The state of a fit: the candidates so far."""
 
-    A fit that its time limit ended far from the optimum is thus worth nothing, and does no harm.
-    """
-    (fold,) = plan.folds
-    loss, best = problem.loss(fold.held), candidate
-    for fit in fits(problem, plan, seconds):
-        started = problem.clock.spent
-        model, rows = fitted(problem, candidate, plan, fit)
-        found = _with_model(problem, candidate, fold, model)
-        found = replace(found, seconds=problem.clock.spent - started, final_rows=len(rows))
-        best = found if loss(found.held) < loss(best.held) else best
-    return best
+    def __init__(self, problem: TableProblem, encodings: Encodings, transform: str | None, plan: SearchPlan) -> None:
+        self.problem, self.encodings, self.plan = problem, encodings, plan
+        self.target: NumberTarget | None = None if transform is None else fit_number_target(problem.y, transform)
+        self.y = problem.targets(self.target)
+        self.transform = transform
+        self.folds = problem.validation.folds(problem.codes, plan.folds, plan.parts, problem.seed)
+        if problem.classes:
+            self.folds = [f for f in self.folds if len(np.unique(problem.y[f.train])) > 1]
+        self.sample = self._sample()
+        self.used: list[Any] = []  # encodings of candidates
+        self.candidates: list[EnsembleCandidate] = []
+        self.leaderboard: list[dict[str, Any]] = []
+
+    def run(self, progress: Callable[[int, int, str], None]) -> FittedEnsemble:
+        """Do all steps, and return the best ensemble of all efforts; held-out rows are the same for all of them."""
+        best: FittedEnsemble | None = None
+        losses: dict[int, float] = {}
+        for number, step in enumerate(self.plan.steps):
+            progress(number, len(self.plan.steps) + 1, str(step))
+            last_of_effort = complete = [*(s.effort for s in self.plan.steps), 0][number + 1] != step.effort
+            try:
+                if self.problem.clock.is_over():
+                    raise OutOfTime("the time limit ended a step, which has no result")
+                self._do(step)
+            except OutOfTime:
+                last_of_effort, complete = True, False
+            if last_of_effort and self.candidates:
+                found = self._ensemble()
+                best = found if best is None or found.held_loss < best.held_loss or not self.folds else best
+                losses |= {step.effort: best.held_loss} if complete else {}
+            if self.problem.clock.stopped:
+                break
+        progress(len(self.plan.steps), len(self.plan.steps) + 1, "members on all rows")
+        best = best or self._first_model()
+        best = replace(best, losses=losses, leaderboard=self.leaderboard)
+        return best if self.problem.clock.is_over() else self._on_all_rows(best)
+
+    def _do(self, step: Step) -> None:
+        if step.kind == REFIT:
+            candidate = self._candidate_to_refit(step)
+            if candidate is not None:
+                self._add(self._refitted(candidate, step))
+            return
+        assert step.encoding is not None
+        encoding = self.encodings.candidate(step.encoding)
+        if encoding is None:
+            self._check_time()
+            return
+        self._add(self._searched(encoding, step, quick=step.effort == 1))
+
+    def _add(self, candidate: EnsembleCandidate) -> None:
+        self.candidates.append(candidate)
+
+    def _check_time(self) -> None:
+        """A step that the time limit has ended has no result, unless there is no other."""
+        if self.problem.clock.stopped and self.candidates:
+            raise OutOfTime("the time limit ended a step, which has no result")
+
+    def _sample(self) -> Array:
+        """The rows of a search: all with cross-validation, else those that are not held out, or some of them."""
+        n = len(self.problem.y)
+        rows = self.folds[0].train if len(self.folds) == 1 else np.arange(n)
+        if len(rows) <= self.plan.sample:
+            return np.asarray(rows)
+        some = np.random.RandomState(self.problem.seed).permutation(rows)[: self.plan.sample]
+        return np.sort(some)
+
+    def _searched(self, encoding: EncodingCandidate, step: Step, *, quick: bool) -> EnsembleCandidate:
+        """Search the settings of one member, and predict held-out rows with them."""
+        problem, x = self.problem, encoding.x
+        estimator = clone(problem.estimator)
+        estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, x.shape[1]))
+        rows = self.sample
+        if quick and len(rows) > step.rows:
+            rows = np.sort(np.random.RandomState(problem.seed).permutation(rows)[: step.rows])
+        if self.plan.many_rows:
+            estimator.set_params(tol=TOL_OF_MANY_ROWS)
+            if encoding.kernels is None and not sp.issparse(x):
+                encoding = replace(encoding, kernels=KERNELS_OF_MANY_ROWS)
+        model, trials = searched(problem, encoding, self.y, rows, estimator, step.fits, quick=quick)
+        facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": self.transform or "classes"}
+        self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
+        self._check_time()
+        self.used.append(encoding.encoding)
+        number = len(self.used) - 1
+        if not self.folds:
+            model = fit_rows(problem, clone(model), x, self.y, np.arange(len(self.y)))
+            member = EnsembleMember(number, model, 1.0, self.target)
+            return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(self.y))
+        if self.plan.many_rows:
+            fitted = fit_rows(problem, clone(model), x, self.y, rows)
+            self._check_time()
+            bare = EnsembleCandidate(EnsembleMember(number, fitted, 1.0, self.target), np.zeros(0), None, x)
+            return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
+        return self._cross_validated(number, encoding, model)
+
+    def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any) -> EnsembleCandidate:
+        """Fit a model to the training rows of each fold, and predict its held-out rows."""
+        problem, first = self.problem, None
+        parts: list[Array] = []
+        models: list[Any] = []
+        for fold in self.folds:
+            of_fold, x = encoding.of_fold(problem.inputs, fold.train)
+            first = of_fold if first is None else first
+            fitted = fit_rows(problem, clone(model), x, self.y, fold.train)
+            if models or self.candidates:
+                self._check_time()
+            parts.append(problem.values(fitted, pick(x, fold.held)))
+            models.append(fitted)
+        rows = np.concatenate([fold.held for fold in self.folds])
+        held, residuals = problem.decoded(np.concatenate(parts), rows, self.target)
+        member = EnsembleMember(number, models[0], 1.0, self.target, residuals)
+        return EnsembleCandidate(member, held, models[0], encoding.x, first, len(self.folds[0].train))
+
+    def _ensemble(self) -> FittedEnsemble:
+        gain = MIN_GAIN_OF_MANY_ROWS if self.plan.many_rows else MIN_GAIN
+        return fit_ensemble(self.problem, list(self.used), self.candidates, self.folds, self.leaderboard, gain)
+
+    def _first_model(self) -> FittedEnsemble:
+        """Return a model on few rows, where the time limit has left no candidate."""
+        problem = self.problem
+        encoding = self.encodings.only if self.encodings.one_encoding else self.encodings.scaled[0].candidate()
+        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(self.y))[:FIRST_ROWS])
+        if problem.classes:  # rows of every class
+            rows = np.union1d(np.unique(problem.y, return_index=True)[1], rows)
+        model = clone(problem.estimator).set_params(
+            tol=FAR, max_epochs=FIRST_EPOCHS, random_state=problem.seed, max_time=MIN_SECONDS
+        )
+        model.fit_sample((pick(encoding.x, rows), self.y[rows], problem.given_weights(rows)))
+        model.set_params(max_time=float("inf"))
+        member = EnsembleMember(0, model, 1.0, self.target)
+        candidate = EnsembleCandidate(member, np.zeros((0, 1)), None, encoding.x, None, len(rows))
+        return fit_ensemble(problem, [encoding.encoding], [candidate], [], self.leaderboard)
+
+    def _candidate_to_refit(self, step: Step) -> EnsembleCandidate | None:
+        """Return the best candidate of a search that had no such fit; None: it is far worse than the best one."""
+        loss = self.problem.loss(self.folds[0].held)
+        again = [c for c in self.candidates if not c.refits and not any(_same_fit(r, step) for r in self._refits_of(c))]
+        best = min((loss(c.held) for c in self.candidates if not c.refits), default=np.inf)
+        found = min(again, key=lambda c: loss(c.held), default=None)
+        return found if found is not None and loss(found.held) <= (1 + MAX_EXCESS) * best else None
+
+    def _refits_of(self, candidate: EnsembleCandidate) -> list[Step]:
+        same = [c for c in self.candidates if c.refits and c.member.encoding == candidate.member.encoding]
+        return [step for c in same for step in c.refits]
+
+    def _refitted(self, candidate: EnsembleCandidate, step: Step) -> EnsembleCandidate:
+        """Return a candidate with settings and a fit for more rows."""
+        problem, (fold,) = self.problem, self.folds
+        if step.effort > 1:
+            candidate = self.refined(candidate)
+        rows = fold.train
+        if len(rows) > step.rows:
+            rows = rows[np.sort(np.random.RandomState(problem.seed).permutation(len(rows))[: step.rows])]
+        model = self.for_more_rows(candidate, step, len(rows))
+        model.fit_sample((pick(candidate.x, rows), self.y[rows], problem.given_weights(rows)))
+        self._check_time()
+        return replace(self._with_model(candidate, model, len(rows)), refits=(step,))
+
+    def for_more_rows(self, candidate: EnsembleCandidate, step: Step, n: int) -> Any:
+        """Return an unfitted model by random blocks, which is usable after one epoch, for n rows."""
+        problem = self.problem
+        model = clone(candidate.member.model).set_params(lam=penalty(candidate, n))
+        if step.n_features is not None:
+            model.set_params(n_features=step.n_features)
+        settings = random_blocks(model, n, candidate.x.shape[1], step.epochs)
+        if problem.gpu is not None:
+            settings |= {"device": problem.gpu, "momentum": True}
+        if problem.clock.limit < float("inf"):
+            settings["max_time"] = max(MIN_SECONDS, problem.clock.left)
+        return model.set_params(**settings)
+
+    def refined(self, candidate: EnsembleCandidate) -> EnsembleCandidate:
+        """Return a candidate with a smaller λ and a narrower bandwidth, as far as they lower the loss of held-out rows.
+
+        The search has compared both on fewer rows, and with more rows smaller ones are better, if others are at all.
+        """
+        if not resolve.is_linear_system(candidate.member.model):
+            candidate = self._better(candidate, 1.0, SMALLER_LAMBDAS, 0.0) or candidate
+        gaussian = candidate.member.model.kernel == GAUSSIAN
+        step, gain = (NARROWER, MIN_NARROWER_GAIN) if gaussian else (NARROWER_OTHER, 0.0)
+        for _ in range(MAX_NARROWER):
+            narrower = self._better(candidate, step, (1.0,), gain)
+            if narrower is None:
+                break
+            candidate = narrower
+        return candidate
+
+    def _better(
+        self,
+        candidate: EnsembleCandidate,
+        bandwidth: float,  # times the present one
+        lambdas: tuple[float, ...],  # times the present one
+        min_gain: float,  # share of the loss
+    ) -> EnsembleCandidate | None:
+        """Return the best candidate with other settings on the rows of the search; None: it is no better."""
+        problem, member = self.problem, candidate.member
+        loss = problem.loss(self.folds[0].held)
+        model = clone(member.model).set_params(
+            bandwidth=bandwidth * np.asarray(member.model.bandwidth_),
+            lam=[factor * float(member.model.lam_) for factor in lambdas],
+        )
+        model = fit_rows(problem, model, candidate.x, self.y, self.sample)
+        self._check_time()
+        found = [self._with_model(candidate, one, len(self.sample)) for one in model.path_.models]
+        best = min(found, key=lambda one: loss(one.held))
+        return None if loss(best.held) >= (1 - min_gain) * loss(candidate.held) else best
+
+    def _with_model(self, candidate: EnsembleCandidate, model: Any, rows: int) -> EnsembleCandidate:
+        """Return the candidate with another model, and its predictions of held-out rows."""
+        model.set_params(lam=float(model.lam_), callbacks=None, max_time=float("inf"))
+        problem, held = self.problem, self.folds[0].held
+        values, residuals = problem.decoded(problem.values(model, pick(candidate.x, held)), held, self.target)
+        member = replace(candidate.member, model=model, residuals=residuals)
+        return replace(candidate, member=member, held=values, first_model=model, rows=rows)
+
+    def _on_all_rows(self, best: FittedEnsemble) -> FittedEnsemble:
+        """Fit the members on all rows, held-out rows too. Their weights and errors are those of the models before.
+
+        A member that had a part of the rows that are not held out is kept as it is.
+        """
+        if not self.plan.all_rows:
+            return best
+        n = len(self.problem.y)
+        members = []
+        for candidate, member in zip(best.kept, best.ensemble.members, strict=True):
+            had_all = candidate.rows == len(self.folds[0].train) if len(self.folds) == 1 else True
+            if not had_all or self.problem.clock.is_over():
+                members.append(member)
+                continue
+            rows = np.arange(n)
+            if candidate.refits:
+                model = self.for_more_rows(candidate, candidate.refits[-1], n)
+                model.fit_sample((pick(candidate.x, rows), self.y, self.problem.given_weights(rows)))
+                model.set_params(max_time=float("inf"))
+            else:
+                model = fit_rows(self.problem, clone(member.model), candidate.x, self.y, rows)
+            cut_short = self.problem.clock.stopped and model.gap_ > member.model.gap_
+            members.append(member if cut_short else replace(member, model=model))
+        return replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
 
 
-def fits(problem: TableProblem, plan: SearchPlan, seconds: float) -> Iterator[Fit]:
-    """Yield the fits to try in ``seconds``: the exact kernel on at most `EXACT_ROWS` rows, features on all rows.
-
-    On a GPU all rows are fitted at once: a pass over them takes seconds, also with many features.
-    """
-    (fold,), given = plan.folds, problem.estimator.n_features
-    n, auto, chosen = len(fold.train), isinstance(given, str), isinstance(given, Integral)
-    some = fold.train[np.sort(np.random.RandomState(problem.seed).permutation(n)[:EXACT_ROWS])]
-    if problem.gpu is not None:
-        features = {"n_features": GPU_FEATURES} if n > EXACT_ROWS and auto else {}
-        yield Fit(fold.train, seconds, {"device": problem.gpu, "momentum": True, **features})
-    elif auto and n > EXACT_ROWS:
-        yield Fit(some, seconds / 2)
-        yield Fit(fold.train, seconds / 2, {"n_features": FEATURES})
-    else:
-        yield Fit(fold.train if chosen else some, seconds)
-
-
-def fitted(problem: TableProblem, candidate: EnsembleCandidate, plan: SearchPlan, fit: Fit) -> tuple[Any, Array]:
-    """Return a model by random blocks, which is usable after one epoch, and its rows.
-
-    If the time allows less than `LEAST_EPOCHS`, which its first steps show, fewer rows are fitted. The time of an epoch
-    grows with the square of the rows, or with features with the rows.
-    """
-    assert plan.rows is not None
-    y, end = problem.targets(candidate.member.target), problem.clock.spent + fit.seconds
-    rows, seconds = fit.rows, fit.seconds
-    while True:
-        model = clone(candidate.member.model).set_params(lam=penalty(candidate, len(rows)), **fit.settings)
-        model.set_params(**(random_blocks(model, len(rows), candidate.x.shape[1]) | fit.settings))
-        enough = MIN_MORE_ROWS * len(plan.rows) >= len(rows)
-        slow = fit_while_fast(model, pick(candidate.x, rows), y[rows], seconds, 0.0 if enough else LEAST_EPOCHS)
-        if slow is None:
-            return model, rows
-        seconds = max(0.0, end - problem.clock.spent)
-        share = FEWER * (seconds / (LEAST_EPOCHS * slow)) ** (1.0 if isinstance(model.n_features, Integral) else 0.5)
-        count = min(len(rows) - 1, int(max(share * len(rows), MIN_MORE_ROWS * len(plan.rows))))
-        rows = rows[np.sort(np.random.RandomState(problem.seed).permutation(len(rows))[:count])]
-
-
-def _on_all_rows(
-    problem: TableProblem, found: FittedEnsemble, candidate: EnsembleCandidate, plan: SearchPlan
-) -> EnsembleMember:
-    """Return the member of a candidate after a fit on all rows, held-out rows too, if there is time for it.
-
-    Its weight and its errors are those of the model before, which was not fitted on the held-out rows. No rows judge
-    the new model: the one before must be near the optimum.
-    """
-    (fold,), before, n = plan.folds, candidate.final_rows, len(problem.y)
-    member = replace(candidate.member, weight=found.weight(candidate))
-    could_have_more = before == len(fold.train) and not before <= EXACT_ROWS < n
-    solved = member.model.gap_ <= FAR
-    if not (could_have_more and solved and problem.clock.left > MIN_TIMES_OF_ALL * candidate.seconds):
-        return member
-    model = clone(member.model)
-    fit_while_fast(model, pick(candidate.x, np.arange(n)), problem.targets(member.target), problem.clock.left, 0.0)
-    return replace(member, model=model)
+def _same_fit(done: Step, step: Step) -> bool:
+    return (done.rows, done.epochs, done.n_features) == (step.rows, step.epochs, step.n_features)
 
 
 def penalty(candidate: EnsembleCandidate, n: int) -> float:
@@ -251,83 +430,6 @@ def penalty(candidate: EnsembleCandidate, n: int) -> float:
     model = candidate.member.model
     smallest = smallest_penalty(n) if resolve.is_linear_system(model) else 0.0
     return max(float(model.lam_), smallest)
-
-
-def refined(problem: TableProblem, candidate: EnsembleCandidate, plan: SearchPlan, seconds: float) -> EnsembleCandidate:
-    """Return a candidate with a smaller λ and a narrower bandwidth, as far as they lower the loss of held-out rows.
-
-    The search has compared both on fewer rows, and with more rows smaller ones are better, if others are at all.
-    """
-    end = problem.clock.spent + seconds
-    if not resolve.is_linear_system(candidate.member.model):
-        candidate = _better(problem, candidate, plan, 1.0, SMALLER_LAMBDAS, 0.0, end) or candidate
-    gaussian = candidate.member.model.kernel == GAUSSIAN
-    step, gain = (NARROWER, MIN_NARROWER_GAIN) if gaussian else (NARROWER_OTHER, 0.0)
-    while narrower := _better(problem, candidate, plan, step, (1.0,), gain, end):
-        candidate = narrower
-    return candidate
-
-
-def _better(
-    problem: TableProblem,
-    candidate: EnsembleCandidate,
-    plan: SearchPlan,
-    bandwidth: float,  # times the present one
-    lambdas: tuple[float, ...],  # times the present one
-    min_gain: float,  # share of the loss
-    end: float,  # of the time, by the clock of the problem
-) -> EnsembleCandidate | None:
-    """Return the best candidate with other settings on the rows of the search; None: it is no better, or no time."""
-    (fold,), rows, member = plan.folds, plan.rows, candidate.member
-    assert rows is not None
-    started = problem.clock.spent
-    if len(lambdas) * candidate.seconds > end - started:
-        return None
-    loss, y = problem.loss(fold.held), problem.targets(member.target)
-    model = clone(member.model).set_params(
-        bandwidth=bandwidth * np.asarray(member.model.bandwidth_),
-        lam=[factor * float(member.model.lam_) for factor in lambdas],
-    )
-    model = fit_in_time(model, pick(candidate.x, rows), y[rows], end - started)
-    found = [_with_model(problem, candidate, fold, one) for one in model.path_.models]
-    best = min(found, key=lambda one: loss(one.held))
-    if loss(best.held) >= (1 - min_gain) * loss(candidate.held):
-        return None
-    return replace(best, seconds=(problem.clock.spent - started) / len(lambdas))
-
-
-def _with_model(problem: TableProblem, candidate: EnsembleCandidate, fold: Split, model: Any) -> EnsembleCandidate:
-    """Return the candidate with another model, and its predictions of held-out rows."""
-    model.set_params(lam=float(model.lam_))
-    values, residuals = problem.decoded(
-        problem.values(model, pick(candidate.x, fold.held)), fold.held, candidate.member.target
-    )
-    member = replace(candidate.member, model=model, residuals=residuals)
-    return replace(candidate, member=member, held=values, first_model=model)
-
-
-TOL_OF_MANY_ROWS = 0.01  # of the gap; the axis "settings" of benchmarks/search_ablations.py compares a tenth of it
-MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows have half of the time each
-
-
-def fit_table(problem: TableProblem) -> FittedEnsemble:
-    """Search, validate and weight the members of an ensemble."""
-    plan = make_search_plan(problem)
-    limited = is_limited(problem.estimator.memory)
-    transform = None if problem.classes else IDENTITY if limited else choose_target_transform(problem)
-    encodings: list[Any] = []
-    candidates: list[EnsembleCandidate] = []
-    leaderboard: list[dict[str, Any]] = []
-    for one in encoding_candidates(_with_transformed_target(problem, transform)):
-        encodings.append(one.encoding)
-        started = problem.clock.spent
-        candidates.append(_tuned_candidate(problem, len(encodings) - 1, one, transform, plan, leaderboard))
-        left = problem.clock.left
-        if left < plan.least_share * problem.clock.limit or left < problem.clock.spent - started:
-            break
-    gain = MIN_GAIN if plan.all_rows else MIN_GAIN_OF_MANY_ROWS
-    searched = fit_ensemble(problem, encodings, candidates, plan.folds, leaderboard, gain)
-    return searched if plan.all_rows else fit_on_many_rows(problem, searched, candidates, plan)
 
 
 def _with_transformed_target(problem: TableProblem, transform: str | None) -> TableProblem:
@@ -342,7 +444,7 @@ def choose_target_transform(problem: TableProblem) -> str:
     transforms = transforms_to_try(problem.y)
     if len(transforms) == 1 or not isinstance(problem.inputs, RawTable):
         return transforms[0]
-    sample = make_sample(problem.y, 0, problem.seed, sample_rows(problem.clock.limit))
+    sample = make_sample(problem.y, 0, problem.seed, JUDGED_ROWS)
     y = problem.y[sample.rows]
     losses = {}
     for transform in transforms:
@@ -353,40 +455,3 @@ def choose_target_transform(problem: TableProblem) -> str:
         found = target.decode(coded - wrong, residual_quantiles(wrong))
         losses[transform] = float(np.mean((found - y) ** 2))
     return min(losses, key=lambda transform: losses[transform])
-
-
-def _tuned_candidate(
-    problem: TableProblem,
-    number: int,
-    encoding: EncodingCandidate,
-    transform: str | None,
-    plan: SearchPlan,
-    leaderboard: list[dict[str, Any]],
-) -> EnsembleCandidate:
-    """Tune one member on the rows of the search, and predict held-out rows with its settings."""
-    target = None if transform is None else fit_number_target(problem.y, transform)
-    y = problem.targets(target)
-    x, share, options = encoding.x, encoding.share * plan.share, {**plan.options, **encoding.search}
-    rows, estimator = plan.rows, clone(problem.estimator)
-    estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, x.shape[1]))
-    if not plan.all_rows:
-        estimator.set_params(tol=TOL_OF_MANY_ROWS)
-    some_x, some_y = (x, y) if rows is None else (pick(x, rows), y[rows])
-    found = tuned(problem, some_x, some_y, estimator, share, **options)
-    facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": transform or "classes"}
-    leaderboard += [{**facts, **trial} for trial in found.trials]
-    if not plan.folds:
-        return EnsembleCandidate(EnsembleMember(number, found.model, 1.0, target), np.zeros((0, 1)), None, x)
-    first = encoding.encoding
-    if plan.all_rows:
-        limit = max(2.0, CROSS_VALIDATION_SHARE * share * problem.clock.left)
-        folds = plan.folds[: max(1, int(limit / max(found.fit_seconds, 1e-3)))]
-        encoded = [encoding.of_fold(fold.train) for fold in folds]
-        held, models = held_out_values(found.model, [x for _, x in encoded], y, folds, problem.values, limit)
-        first = encoded[0][0]
-    else:
-        folds, models = plan.folds, [found.model]
-        held = problem.values(found.model, pick(x, folds[0].held))
-    held, residuals = problem.decoded(held, np.concatenate([fold.held for fold in folds]), target)
-    member = EnsembleMember(number, found.model, 1.0, target, residuals)
-    return EnsembleCandidate(member, held, models[0], x, found.fit_seconds, first)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,18 +20,27 @@ from torch import Tensor
 
 from joker.data import Store, StoreRows
 from joker.data.arrays import as_array
-from joker.data.readers.open import is_frame, is_object, open_frame
+from joker.data.readers.open import (
+    booleans_of_numbers,
+    is_frame,
+    is_object,
+    is_raw_table,
+    numbers_of_frame,
+    open_frame,
+    read_raw_table,
+)
 from joker.data.readers.table import is_number, is_text
 from joker.data.readers.text import MISSING_WORDS
 from joker.data.schema import listed, repeated, unnamed
-from joker.errors import BudgetTooSmall, InvalidData
+from joker.errors import BudgetTooSmall, InvalidData, InvalidParameter
 from joker.estimators import resolve
-from joker.runtime import format_bytes
+from joker.runtime import format_bytes, format_least
 
 Array = NDArray[Any]
 NUMBER, BOOLEAN, TEXT, DATE = "number", "boolean", "text", "date"
 DATE_TYPE = "datetime64[us]"
 MICROSECONDS = 1e6  # of one second
+BLOCK_ENTRIES = 2**20  # values of several columns that are converted or checked at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +82,10 @@ class RawTable:
         """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
+    def without(self, name: str) -> RawTable:
+        """The table without the column of that name."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name != name))
+
     def some(self, rows: Array) -> RawTable:
         """Some rows of the table."""
         return RawTable(tuple(column.some(rows) for column in self.columns), len(rows), self.named)
@@ -85,18 +101,81 @@ def is_matrix(X: Any) -> bool:
 
 
 def read_table(X: Any) -> RawTable:
-    """Return the columns of a frame, an array, a tensor, a list of dicts or a list of rows."""
+    """Return the columns of a frame, an array, a tensor, a list of dicts or of rows, a dict, or a file."""
     if isinstance(X, RawTable):
         return X
+    if isinstance(X, str | os.PathLike):
+        table, named = _read_file(X)
+        return replace(_from_frame(table), named=named)
     if isinstance(X, Tensor):
         X = as_array(X)
     if isinstance(X, Mapping):
-        return _checked([_from_values(str(name), values) for name, values in X.items()], named=True)
-    if isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping):
+        return _from_mapping(X)
+    if _is_records(X):
         return _from_records(X)
     if is_frame(X):
         return _from_frame(X)
     return _from_array(X)
+
+
+def split_target(X: Any, name: str) -> tuple[RawTable, Any]:
+    """Return a table without the column of that name, and this column as its library has it."""
+    if isinstance(X, str | os.PathLike):
+        X, named = _read_file(X)
+        table = replace(_from_frame(X), named=named)
+    else:
+        table = read_table(X) if not is_matrix(X) else RawTable((), 0, False)
+    rule = f"y must be the target of each row, or the name of a column of X; got {name!r}"
+    if not table.named and name not in table.names:
+        raise InvalidParameter(f"{rule}, and X has no names of columns. Use y=X[:, 0] and X[:, 1:], or a data frame.")
+    if name not in table.names:
+        close = get_close_matches(name, table.names, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else "Give the name of one of them."
+        raise InvalidParameter(f"{rule}, and the columns are {listed(table.names)}. {hint}")
+    return table.without(name), _given_column(X, table, table.names.index(name))
+
+
+def _given_column(X: Any, table: RawTable, place: int) -> Any:
+    if isinstance(X, Mapping):
+        return list(X.values())[place]
+    if _is_records(X):
+        return [{str(key): value for key, value in row.items()}.get(table.names[place]) for row in X]
+    if is_frame(X):
+        return open_frame(X)[:, place].to_native()
+    return X[table.names[place]] if isinstance(X, np.ndarray) else table.columns[place].values
+
+
+def _read_file(path: str | os.PathLike[str]) -> tuple[Any, bool]:
+    """Return a file as an Arrow table, and whether its columns have names."""
+    if Path(path).exists() and not is_raw_table(Path(path)):
+        raise InvalidData(
+            f"X as a file must be delimited text, Parquet or Arrow; got {os.fspath(path)!r}. Use "
+            "joker.data.open_store for a row store, numpy.load for .npy, and sklearn.datasets.load_svmlight_file for "
+            "LIBSVM text."
+        )
+    table, columns = read_raw_table(path)
+    return table, columns.named
+
+
+def _is_records(X: Any) -> bool:
+    return isinstance(X, Sequence) and not isinstance(X, str) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def _from_mapping(X: Mapping[Any, Any]) -> RawTable:
+    """Return one row as a dict of values, or a dict of columns."""
+    cells = [str(name) for name, value in X.items() if _is_cell(value)]
+    if X and len(cells) == len(X):
+        return _from_records([X])
+    if cells:
+        raise InvalidData(
+            f"a dict must be one row, whose values are numbers, text or dates, or a dict of columns; {cells[0]!r} has "
+            "one value, and others have several. Give one form."
+        )
+    return _checked([_from_values(str(name), values) for name, values in X.items()], named=True)
+
+
+def _is_cell(value: Any) -> bool:
+    return isinstance(value, str) or not hasattr(value, "__len__") or getattr(value, "ndim", None) == 0
 
 
 def _from_records(X: Sequence[Mapping[str, Any]]) -> RawTable:
@@ -108,7 +187,28 @@ def _from_records(X: Sequence[Mapping[str, Any]]) -> RawTable:
 
 def _from_frame(X: Any) -> RawTable:
     frame = open_frame(X)
-    return _checked([_from_series(str(name), frame[:, j]) for j, name in enumerate(frame.columns)], named=True)
+    names = [str(name) for name in frame.columns]
+    found = _number_columns(frame, names)
+    if len(found) < len(names):  # one by one, frame[:, j] would list all names each time
+        others = enumerate(frame.iter_columns())
+        found |= {j: _from_series(names[j], series) for j, series in others if j not in found}
+    return _checked([found[j] for j in range(len(names))], named=True, rows=len(frame))
+
+
+def _number_columns(frame: Any, names: Sequence[str]) -> dict[int, RawColumn]:
+    """Return the columns of numbers of a frame of pandas or polars by their places.
+
+    Many columns are converted at a time: one by one, a row of a wide table would take half a millisecond for each.
+    """
+    forms = {j: BOOLEAN if boolean else NUMBER for j, boolean in booleans_of_numbers(frame).items()}
+    places = list(forms)
+    step = max(1, BLOCK_ENTRIES // max(1, len(frame)))
+    found = {}
+    for start in range(0, len(places), step):
+        some = places[start : start + step]
+        for j, values in zip(some, numbers_of_frame(frame, some).T, strict=True):
+            found[j] = RawColumn(names[j], forms[j], values)
+    return found
 
 
 def _from_series(name: str, series: Any) -> RawColumn:
@@ -139,6 +239,11 @@ def _as_numpy(values: Any, kind: Any) -> Array:
 
 
 def _from_array(X: Any) -> RawTable:
+    if hasattr(X, "to_frame"):
+        raise InvalidData(
+            f"Expected 2D array, a table of rows and columns; got a {type(X).__name__}. Use frame.iloc[[i]] in place "
+            "of frame.iloc[i] for one row, or to_frame() for one column."
+        )
     array = _array_of_rows(X) if isinstance(X, Sequence) and not isinstance(X, str) and len(X) else np.asarray(X)
     if array.dtype.names is not None:
         return _checked([_from_values(name, array[name]) for name in array.dtype.names], named=True)
@@ -244,14 +349,18 @@ def _checked(columns: list[RawColumn], *, named: bool, rows: int | None = None) 
     lengths = {len(column.values) for column in columns} | (set() if rows is None else {rows})
     if len(lengths) > 1:
         raise InvalidData(f"columns must have equal lengths; got {sorted(lengths)}. Correct the table.")
-    for column in columns:
-        _check_finite(column)
-    return RawTable(tuple(columns), lengths.pop() if lengths else 0, named)
+    rows = lengths.pop() if lengths else 0
+    numbers = [column for column in columns if column.form == NUMBER]
+    step = max(1, BLOCK_ENTRIES // max(1, rows))
+    for start in range(0, len(numbers), step):
+        _check_finite(numbers[start : start + step])
+    return RawTable(tuple(columns), rows, named)
 
 
-def _check_finite(column: RawColumn) -> None:
-    if column.form != NUMBER or not np.isinf(column.values).any():
+def _check_finite(columns: Sequence[RawColumn]) -> None:
+    if not np.isinf(np.concatenate([column.values for column in columns])).any():
         return
+    column = next(column for column in columns if np.isinf(column.values).any())
     row = int(np.flatnonzero(np.isinf(column.values))[0])
     raise InvalidData(
         f"numbers must be finite; column {column.name!r} contains infinity in row {row}. Replace it by a number, or by "
@@ -261,6 +370,9 @@ def _check_finite(column: RawColumn) -> None:
 
 def as_batches(table: RawTable, size: int) -> Iterator[RawTable]:
     """Yield the rows of a table in batches."""
+    if table.rows <= size:
+        yield table
+        return
     for start in range(0, table.rows, size):
         yield table.some(np.arange(start, min(start + size, table.rows)))
 
@@ -281,13 +393,25 @@ def memory_of_models(memory: Any, inputs: Any, width: int) -> Any:
     budget = resolve.budget(memory)
     if budget is None or not isinstance(inputs, RawTable):
         return memory
+    taken = beside_models(inputs, width)
+    if budget < taken + MIN_LEFT:
+        refuse_budget(budget, inputs, width, MIN_LEFT)
+    return budget - taken
+
+
+def beside_models(inputs: RawTable, width: int) -> int:
+    """Return the bytes that a fit takes beside its kernel models: of the table, its encodings and the libraries."""
     table = sum(column.values.nbytes for column in inputs.columns)
     table += TEXT_BYTES * inputs.rows if any(column.form == TEXT for column in inputs.columns) else 0
-    taken = table + COPIES * 4 * inputs.rows * width + LIBRARIES
-    if budget < taken + MIN_LEFT:
-        raise BudgetTooSmall(
-            f"memory must be at least {format_bytes(taken + MIN_LEFT)} for this table: its columns take "
-            f"{format_bytes(table)} and {COPIES} copies of its {width} inputs "
-            f"{format_bytes(COPIES * 4 * inputs.rows * width)}; got memory={memory!r}. Give more, or fewer rows."
-        )
-    return budget - taken
+    return table + COPIES * 4 * inputs.rows * width + LIBRARIES
+
+
+def refuse_budget(budget: int, inputs: RawTable, width: int, models: int) -> NoReturn:
+    """Raise the error for a budget that leaves less than ``models`` bytes for the kernel models."""
+    beside = beside_models(inputs, width)
+    raise BudgetTooSmall.naming(
+        beside + models,
+        f"the table, {COPIES} copies of its {width} inputs and a kernel model; {format_bytes(budget)} is given and it "
+        f"takes at least {format_least(beside + models)}, {format_bytes(models)} of it for the model",
+        ", or fewer rows",
+    )

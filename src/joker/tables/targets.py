@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,9 @@ from sklearn.utils.validation import check_array, column_or_1d
 from joker.data import Store
 from joker.data.arrays import as_array
 from joker.errors import InvalidData
+from joker.runtime.warning_filters import ignoring
 from joker.tables.parsing import parse_numbers
-from joker.tables.table import RawTable, is_matrix, is_missing, read_table
+from joker.tables.table import RawTable, is_matrix, is_missing, read_table, split_target
 
 Array = NDArray[Any]
 IDENTITY, LOG, CUBE_ROOT = "identity", "log", "cube root"
@@ -121,8 +123,7 @@ def present_targets(y: Any, rows: int) -> Array:
 
 def class_codes(y: Array) -> tuple[Array, Array]:
     """Return the classes and the code of each row."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # many classes are no mistake of a classifier's user
+    with ignoring(category=UserWarning):  # many classes are no mistake of a classifier's user
         check_classification_targets(y)
     try:
         classes, codes = np.unique(y, return_inverse=True)
@@ -152,8 +153,10 @@ def shape_of(inputs: Any) -> tuple[int, int]:
     return (inputs.rows, len(inputs.columns)) if isinstance(inputs, RawTable) else (inputs.shape[0], inputs.shape[1])
 
 
-def labelled_inputs(X: Any, y: Any, estimator: str, *, numbers: bool) -> tuple[Any, Array]:
-    """Return inputs and targets without the rows that have no target; ``estimator`` is its name in messages.
+def labelled_inputs(X: Any, y: Any, estimator: str, *, numbers: bool) -> tuple[Any, Array, Array]:
+    """Return inputs and targets without the rows that have no target, and which of all rows have one.
+
+    ``estimator`` is its name in messages.
 
     With ``numbers``, targets such as ``$1,234`` are read as numbers.
     """
@@ -161,14 +164,14 @@ def labelled_inputs(X: Any, y: Any, estimator: str, *, numbers: bool) -> tuple[A
         y = X.y
     if y is None:
         raise InvalidData(f"{estimator} requires y to be passed, but the target y is None. Give the target.")
-    inputs, labels = as_inputs(X), _labels(y)
-    if numbers and labels.dtype.kind not in "biuf" and (written := parse_numbers(labels)) is not None:
-        labels = written
+    X, y = with_target(X, y, numbers=numbers)
+    inputs, labels = as_inputs(X), _labels(y, numbers=numbers)
     rows, width = shape_of(inputs)
     if rows < 2 or not width:
         what = f"{width} feature(s) (shape=({rows}, {width}))" if not width else f"{rows} sample(s)"
         least = 1 if not width else 2
-        raise InvalidData(f"found {what} while a minimum of {least} is required (n_samples = {rows}). Add some.")
+        remedy = "Give X at least one column." if not width else "Add rows."
+        raise InvalidData(f"found {what} while a minimum of {least} is required (n_samples = {rows}). {remedy}")
     if len(labels) != rows:
         raise InvalidData(f"X and y must have equal lengths; X has {rows} rows and y has {len(labels)}. Check them.")
     present = present_targets(labels, rows)
@@ -181,7 +184,7 @@ def labelled_inputs(X: Any, y: Any, estimator: str, *, numbers: bool) -> tuple[A
             "Input y contains infinity or a value too large for dtype('float64'): targets must be finite. Leave "
             "such rows out."
         )
-    return inputs, labels
+    return inputs, labels, present
 
 
 def as_fitted_on(inputs: Any, as_table: bool) -> Any:
@@ -193,8 +196,16 @@ def as_fitted_on(inputs: Any, as_table: bool) -> Any:
     return inputs
 
 
-def _labels(y: Any) -> Array:
-    """Return y as one column."""
+def with_target(X: Any, y: Any, *, numbers: bool) -> tuple[Any, Any]:
+    """Return inputs and targets where ``y`` may be the name of a column of X, which is no input then."""
+    if not isinstance(y, str):
+        return X, y
+    X, y = split_target(X, y)
+    return X, _labels(y, numbers=numbers)
+
+
+def _labels(y: Any, *, numbers: bool) -> Array:
+    """Return y as one column; with ``numbers``, text such as ``$1,234`` is read as numbers."""
     y = as_array(y)
     if hasattr(y, "to_numpy"):
         y = y.to_numpy()
@@ -206,4 +217,20 @@ def _labels(y: Any) -> Array:
             f"y must be one column; got {labels.shape[1]} columns. Fit a model for each, or use KernelRidge for all."
         )
     column: Array = column_or_1d(labels, warn=True)
+    _refuse_dates(column, numbers)
+    if numbers and column.dtype.kind not in "biuf" and (written := parse_numbers(column)) is not None:
+        return written
     return column
+
+
+def _refuse_dates(y: Array, numbers: bool) -> None:
+    first = next((value for value in y.tolist() if not is_missing(value)), None) if y.dtype == object else None
+    if y.dtype.kind not in "mM" and not isinstance(first, datetime.date | datetime.timedelta | np.datetime64):
+        return
+    what = "numbers" if numbers else "classes"
+    remedy = (
+        "Use a number, such as the days since a date: (y - y.min()) / pandas.Timedelta('1D')"
+        if numbers
+        else "Use y.astype(str), or JokerRegressor with a number, such as the days since a date"
+    )
+    raise InvalidData(f"y must be {what}; got dates or durations. {remedy}.")

@@ -33,8 +33,17 @@ from joker.data.readers.source import (
     refuse_text,
     select_columns,
 )
-from joker.data.readers.table import FORMATS, NO_COLUMNS, ArrowSource, is_text, open_dataset, read_dataset, with_columns
-from joker.data.readers.text import OPENERS, open_csv, read_head, read_text
+from joker.data.readers.table import (
+    FORMATS,
+    NO_COLUMNS,
+    ArrowSource,
+    is_text,
+    open_dataset,
+    read_dataset,
+    scan_dataset,
+    with_columns,
+)
+from joker.data.readers.text import OPENERS, open_csv, read_head, read_text, scan_text
 from joker.data.schema import Schema, listed, repeated, unnamed
 from joker.errors import InvalidData, InvalidFile, MissingFile, MissingPackage
 from joker.runtime.files import AnyPath
@@ -196,6 +205,23 @@ def read_raw_table(
     return read_text(place, header, delimiter, decimal)
 
 
+def scan_raw_table(
+    path: AnyPath,
+    columns: Sequence[Name],
+    *,
+    header: bool | str = "auto",
+    delimiter: str | None = None,
+    decimal: str | None = None,
+) -> tuple[list[str], Iterator[Any]]:
+    """Return the names of some columns of a file, and its record batches of them; columns of text files stay text."""
+    place = existing_file(path)
+    if not is_raw_table(place):
+        raise InvalidData(f"{place} must be delimited text, Parquet or Arrow, whose columns have names. Convert it.")
+    if place.is_dir() or place.suffix.lower() in FORMATS:
+        return scan_dataset(place, columns)
+    return scan_text(place, columns, header, delimiter, decimal)
+
+
 TABLE_NAME = Path("X")  # the name in messages of a table without a file
 
 
@@ -230,6 +256,11 @@ def is_frame(x: Any) -> bool:
     )
 
 
+def _column_names(x: Any) -> list[str]:
+    names = x.column_names if hasattr(x, "column_names") else x.columns
+    return list(map(str, names.tolist() if hasattr(names, "tolist") else names))  # an index is slow to go through
+
+
 def open_frame(x: Any) -> Any:
     """Return a data frame in memory as one of narwhals."""
     try:
@@ -243,15 +274,48 @@ def open_frame(x: Any) -> Any:
     lazy = hasattr(x, "collect") and hasattr(x, "collect_schema")
     if lazy and not hasattr(x, "shape"):
         raise InvalidData(f"a frame must be in memory; got {type(x).__name__}, which is lazy. Use frame.collect().")
-    if not lazy and (twice := repeated(map(str, getattr(x, "column_names", x.columns)))):
+    if not lazy and (twice := repeated(_column_names(x))):
         raise InvalidData(f"names of columns must differ; {listed(twice)} occurs more than once. Rename the others.")
     try:
         return nw.from_native(x, eager_only=True)
     except TypeError as error:
+        if hasattr(x, "__arrow_c_stream__"):  # such as a relation of DuckDB
+            return nw.from_arrow(x, backend="pyarrow")
         raise InvalidData(
             f"a table must be a frame of pandas, polars or pyarrow, an array, or a list of dicts; got "
             f"{type(x).__name__}. Convert it first."
         ) from error
+
+
+def booleans_of_numbers(frame: Any) -> dict[int, bool]:
+    """Return the places of the columns of numbers that `numbers_of_frame` reads, and whether each has truth values.
+
+    These are columns of NumPy types in a frame of pandas, and of numbers in one of polars.
+    """
+    native, implementation = frame.to_native(), frame.implementation
+    if implementation.is_pandas():
+        types = native.dtypes.tolist()
+        return {j: t.kind == "b" for j, t in enumerate(types) if isinstance(t, np.dtype) and t.kind in "fiub"}
+    if implementation.is_polars():
+        types = native.dtypes
+        return {j: not t.is_numeric() for j, t in enumerate(types) if str(t) == "Boolean" or _is_machine_number(t)}
+    return {}
+
+
+def _is_machine_number(kind: Any) -> bool:
+    return bool(kind.is_integer() or kind.is_float())
+
+
+def numbers_of_frame(frame: Any, places: Sequence[int]) -> NDArray[np.float64]:  # (n, k)
+    """Return some columns of numbers of a frame of pandas or polars as one array; missing values are NaN."""
+    native = frame.to_native()
+    every = len(places) == native.shape[1]
+    if frame.implementation.is_pandas():
+        return np.asarray((native if every else native.iloc[:, list(places)]).to_numpy(np.float64))
+    import polars
+
+    some = native if every else native[:, list(places)]
+    return np.asarray(some.cast(polars.Float64).to_numpy())
 
 
 def is_object(series: Any) -> bool:

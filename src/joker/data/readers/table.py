@@ -17,6 +17,7 @@ from joker.data.readers.source import (
     Batch,
     CheckedSource,
     ColumnSelection,
+    Name,
     ReadOptions,
     TableColumns,
     batch_dtype,
@@ -238,6 +239,14 @@ def read_dataset(path: Path) -> tuple[Any, TableColumns]:
     schema = pyarrow.schema(list(kinds.items()))
     table = pyarrow.Table.from_batches(scanned(files, list(kinds), MAX_DECODED_ROWS), schema)
     return table, TableColumns(str(path), tuple(kinds))
+
+
+def scan_dataset(path: Path, columns: Sequence[Name]) -> tuple[list[str], Iterator[Any]]:
+    """Return the names of some columns of Parquet or Arrow files, and their record batches of these columns."""
+    need_pyarrow(str(path))
+    files = _files(path)
+    names = list(select_columns(TableColumns(str(path), tuple(_heads(files)[0])), None, columns, None).names)
+    return names, scanned(files, names, MAX_DECODED_ROWS)
 
 
 def scanned(files: Sequence[Path], columns: Sequence[str], rows: int) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from joker.data.readers.source import (
     INDEX_NAME,
     TEXT_DTYPE,
     ColumnSelection,
+    Name,
     ReadOptions,
     TableColumns,
     check_names,
@@ -168,7 +169,10 @@ def _decode(path: Path, head: bytes) -> str:
 
 def _delimiter(path: Path, text: str) -> str:
     for delimiter in DELIMITERS:
-        widths = {len(fields) for fields, _ in _records(path, text, delimiter)}
+        try:
+            widths = {len(fields) for fields, _ in _records(path, text, delimiter)}
+        except InvalidFile:  # where another delimiter splits a long header, it is one field, which is too long
+            continue
         if len(widths) == 1 and widths != {1}:
             return delimiter
     widths = {len(line.split()) for line in text.splitlines()[:2]}
@@ -239,6 +243,17 @@ def read_text(path: Path, header: bool | str, delimiter: str | None, decimal: st
     table = pyarrow.Table.from_batches(batches)
     columns = {name: _inferred(table[name].combine_chunks(), text_format.decimal) for name in table.column_names}
     return pyarrow.table(columns), TableColumns(str(path), text_format.names, text_format.named)
+
+
+def scan_text(
+    path: Path, columns: Sequence[Name], header: bool | str, delimiter: str | None, decimal: str | None
+) -> tuple[list[str], Iterator[Any]]:
+    """Return the names of some columns of delimited text, and record batches of them as text."""
+    pyarrow = need_pyarrow(str(path))
+    text_format = detect_format(path, read_head(path), header, delimiter, decimal)
+    table = TableColumns(str(path), text_format.names, text_format.named)
+    names = list(select_columns(table, None, columns, None).names)
+    return names, parsed(path, text_format, dict.fromkeys(names, pyarrow.string()))
 
 
 def _inferred(values: Any, decimal: str) -> Any:

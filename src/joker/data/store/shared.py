@@ -276,6 +276,8 @@ def _statistics(header: Header, group: Group) -> dict[str, list[float]]:
     mean, deviation, low, high = (
         torch.tensor(header.statistics[name], dtype=torch.float64) for name in ("mean", "deviation", "low", "high")
     )
-    whole = gather(group.collect(Moments(float(n), mean, n * deviation.square(), low, high)), d)
+    own = [each.tolist() for each in (mean, n * deviation.square(), low, high)]
+    parts = ((float(count), torch.tensor(sums, dtype=torch.float64)) for count, sums in group.collect((n, own)))
+    whole = gather((Moments(count, *sums) for count, sums in parts), d)
     found = {"mean": whole.mean, "deviation": whole.deviation, "low": whole.low, "high": whole.high}
     return {**{name: values.tolist() for name, values in found.items()}, "rows": []}

@@ -1,0 +1,163 @@
+"""Whether the score on random held-out rows flatters: it is compared with that on new groups or on later rows.
+
+A column that names persons or days, or one that orders rows in time, is a reason to ask. Two fits with the settings of
+the best member are compared: one with random rows held out, and one with whole groups or the latest rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import accuracy_score, r2_score
+
+from joker.tables.columns import DROP, GROUP, MIN_GROUP_ROWS, ColumnKind
+from joker.tables.encoding import Encoding, fit_encoding
+from joker.tables.problem import TableProblem, validation_of
+from joker.tables.table import DATE, NUMBER, RawColumn
+from joker.tables.targets import NumberTarget
+from joker.tuning.splits import Split, strata
+from joker.tuning.validation import GROUPS, RANDOM, TIME, Validation
+
+Array = NDArray[Any]
+MAX_SUSPECTS = 3
+CHECKED_ROWS = 3_000
+MIN_CHECKED_ROWS = 100
+MIN_SUSPECT_GROUPS = 10
+MIN_DROP = 0.05  # of accuracy or R²
+MIN_DROP_OF_CODES = 0.25  # the same for a column whose name says nothing: numbers of equal rows may be quantities
+DROP_ERRORS = 3.0  # standard errors
+GROUP_NAME = re.compile(
+    r"(.*[_ .-])?(id|person|subject|patient|individual|user|customer|client|household|family|school|firm|company|player"
+    r"|animal|plot|site|station|session|nr|no)([_ .-]?(id|no|nr|num|number|code))?|(?-i:.*[a-z0-9]I[dD])",
+    re.IGNORECASE,
+)
+TIME_NAME = re.compile(r"(.*[_ .-])?(date|datetime|time|timestamp|year|yr|day|month|week|quarter|trend|period|t)", re.I)
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """A score on random rows that is clearly above the one on new groups or later rows."""
+
+    column: str
+    kind: str  # GROUPS or TIME
+    random_score: float
+    score: float
+    metric: str
+
+    def __str__(self) -> str:
+        what = "new groups" if self.kind == GROUPS else "later rows"
+        given = "groups" if self.kind == GROUPS else "time"
+        reason = "names groups of rows" if self.kind == GROUPS else "orders the rows in time"
+        return (
+            f"column {self.column!r} {reason}: {self.metric} is {self.random_score:.2f} on random held-out rows, but "
+            f"{self.score:.2f} on {what} (a fit of some rows each). If you predict {what}, pass "
+            f"{given}={self.column!r}, so that settings, scores and intervals are for them."
+        )
+
+
+def find_optimism(
+    problem: TableProblem, encoding: Encoding | None, model: Any, target: NumberTarget | None
+) -> Optimism | None:
+    """Return the column under which the score falls most, if it falls clearly."""
+    if problem.validation.kind != RANDOM or encoding is None or len(problem.y) < MIN_CHECKED_ROWS:
+        return None
+    found: list[tuple[float, Optimism]] = []
+    for column, kind in suspects(problem, encoding.kinds):
+        if problem.clock.is_over():
+            break
+        values = (column.name, None) if kind == GROUPS else (None, column.name)
+        validation = validation_of(problem.inputs, problem.y, problem.classes, None, *values)
+        compared = _compared(problem, encoding, model, target, validation)
+        named = kind == TIME or GROUP_NAME.fullmatch(column.name) is not None
+        least = MIN_DROP if named else MIN_DROP_OF_CODES
+        if compared is not None and compared.random_score - compared.score >= least:
+            found.append((compared.random_score - compared.score, compared))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def suspects(problem: TableProblem, kinds: tuple[ColumnKind, ...]) -> Iterator[tuple[RawColumn, str]]:
+    """Yield columns that may name groups or order rows in time."""
+    given, count = problem.columns or {}, 0
+    for column, kind in zip(problem.inputs.columns, kinds, strict=True):
+        if column.name in given or column.missing.any() or count >= MAX_SUSPECTS:
+            continue
+        what = _suspected(column, kind)
+        if what is not None:
+            count += 1
+            yield column, what
+
+
+def _suspected(column: RawColumn, kind: ColumnKind) -> str | None:
+    distinct = len(np.unique(column.values))
+    if kind.kind == DATE or (column.form == NUMBER and TIME_NAME.fullmatch(column.name) and _is_sorted(column.values)):
+        return TIME if distinct >= MIN_SUSPECT_GROUPS else None
+    named = GROUP_NAME.fullmatch(column.name) is not None
+    repeated = MIN_SUSPECT_GROUPS <= distinct <= len(column.values) / MIN_GROUP_ROWS
+    return GROUPS if repeated and (named or kind.kind == GROUP) else None
+
+
+def _is_sorted(values: Array) -> bool:
+    steps = np.diff(values)
+    return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _compared(
+    problem: TableProblem, encoding: Encoding, model: Any, target: NumberTarget | None, validation: Validation
+) -> Optimism | None:
+    """Compare the scores of two fits; None: they do not differ clearly."""
+    codes = strata(problem.y, problem.classes)
+    (split,) = validation.folds(codes, 1, 1, problem.seed)[:1]
+    random = np.random.RandomState(problem.seed)
+    some = [np.sort(random.permutation(part)[: round(CHECKED_ROWS * share)]) for part, share in _shares(split)]
+    asked = Split(some[0], some[1])
+    mixed = random.permutation(np.concatenate(some))
+    at_random = Split(np.sort(mixed[: len(some[0])]), np.sort(mixed[len(some[0]) :]))
+    if min(len(asked.train), len(asked.held)) < 2:
+        return None
+    without = validation.column if validation.kind == GROUPS else None
+    scores = []
+    for one, dropped in ((at_random, None), (asked, without)):
+        if problem.classes and len(np.unique(problem.y[one.train])) < 2:
+            return None
+        scores.append(_score(problem, encoding, model, target, one, dropped))
+    (before, error), (after, other) = scores
+    if before - after < max(MIN_DROP, DROP_ERRORS * float(np.hypot(error, other))):
+        return None
+    assert validation.column is not None
+    return Optimism(validation.column, validation.kind, before, after, "accuracy" if problem.classes else "R²")
+
+
+def _shares(split: Split) -> list[tuple[Array, float]]:
+    n = len(split.train) + len(split.held)
+    return [(split.train, len(split.train) / n), (split.held, len(split.held) / n)]
+
+
+def _score(
+    problem: TableProblem,
+    encoding: Encoding,
+    model: Any,
+    target: NumberTarget | None,
+    split: Split,
+    without: str | None,
+) -> tuple[float, float]:
+    """Return a score on held-out rows and its standard error; the encoding is fitted to the training rows."""
+    kinds = [replace(kind, kind=DROP) if kind.name == without else kind for kind in encoding.kinds]
+    y = problem.targets(target)
+    table = problem.inputs.some(split.train)
+    own, x = fit_encoding(table, y[split.train], problem.classes, kinds=kinds, seed=problem.seed)
+    fitted = clone(model).set_params(bandwidth="median", callbacks=None, max_time=np.inf)
+    fitted.fit_sample((x, y[split.train], problem.given_weights(split.train)))
+    values = problem.values(fitted, own.transform(problem.inputs.some(split.held)))
+    truth = problem.y[split.held]
+    if problem.classes:
+        right = values.argmax(axis=1) == truth
+        return float(accuracy_score(truth, values.argmax(axis=1))), float(right.std() / len(right) ** 0.5)
+    predicted = problem.decoded(values, split.held, target)[0][:, 0]
+    parts = (truth - predicted) ** 2 / (truth.var() or 1.0)
+    return float(r2_score(truth, predicted)), float(parts.std() / len(parts) ** 0.5)

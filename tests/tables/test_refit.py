@@ -1,0 +1,418 @@
+"""The work of a plan: steps, the choice on held-out rows, the fits on more rows, and what a time limit leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from raw_tables import FAST
+
+import joker
+from joker.estimators.precision import smallest_penalty
+from joker.tables import plan as plans
+from joker.tables.ensemble import EnsembleMember
+from joker.tables.plan import REFIT, Step
+from joker.tables.problem import TableProblem
+from joker.tables.refit import EnsembleCandidate, Work, fit_ensemble, fit_table, penalty, plan_of
+from joker.tables.search import Encodings
+from joker.tables.targets import IDENTITY
+from joker.tuning.halving import TimeBudget
+from joker.tuning.splits import Split
+from joker.tuning.validation import GIVEN, Validation
+
+pytestmark = pytest.mark.usefixtures("few_trials")
+ROWS, SEARCHED = 900, 600
+FOLD = Split(np.arange(SEARCHED), np.arange(SEARCHED, ROWS))
+HOUR = 3600.0
+
+
+# The same data, seed and effort give the same model
+
+
+def small_table(rows: int = 90, classes: bool = False) -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    x = rng.lognormal(size=(rows, 3))
+    y = np.sin(x[:, 0]) + 0.5 * (x[:, 1] > 1) + 0.2 * rng.normal(size=rows)
+    frame = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "d": rng.choice(["u", "v", "w"], rows)}
+    return frame, np.where(y > np.median(y), "high", "low") if classes else y
+
+
+def estimator(classes: bool = False, **settings: Any) -> Any:
+    return (joker.JokerClassifier if classes else joker.JokerRegressor)(**{**FAST, **settings})
+
+
+def values(model: Any, frame: Any) -> Any:
+    return model.predict_proba(frame) if hasattr(model, "classes_") else model.predict(frame)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["numbers", "classes"])
+def fitted(request: pytest.FixtureRequest, few_trials: None) -> Any:
+    """A fit with effort 1."""
+    return estimator(request.param).fit(*small_table(classes=request.param))
+
+
+def again(fitted: Any, **settings: Any) -> tuple[Any, Any, Any]:
+    """Return another fit of the same data, and the predictions of both."""
+    frame, y = small_table(classes=hasattr(fitted, "classes_"))
+    other = estimator(hasattr(fitted, "classes_"), **settings).fit(frame, y)
+    return other, values(fitted, frame), values(other, frame)
+
+
+def test_two_fits_are_equal_while_other_threads_compute(fitted: Any) -> None:
+    ended = threading.Event()
+
+    def burn() -> None:
+        x = np.ones((200, 200))
+        while not ended.is_set():
+            x @ x
+
+    threads = [threading.Thread(target=burn) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        other, first, second = again(fitted)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert first.tobytes() == second.tobytes()
+    assert other.held_out_score_ == fitted.held_out_score_
+    assert other.held_out_losses_ == fitted.held_out_losses_
+    assert other.feature_importances_.tobytes() == fitted.feature_importances_.tobytes()
+
+
+@pytest.fixture
+def threads() -> Iterator[Any]:
+    """A function that sets the number of threads of torch; the old one is set at the end."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_two_fits_are_equal_with_one_and_two_threads(fitted: Any, threads: Any) -> None:
+    threads(2 if torch.get_num_threads() == 1 else 1)
+    _, first, second = again(fitted)
+    assert first.tobytes() == second.tobytes()
+
+
+def test_another_seed_gives_another_model(fitted: Any) -> None:
+    _, first, second = again(fitted, random_state=1)
+    assert first.tobytes() != second.tobytes()
+
+
+PROCESS = """
+import sys
+from raw_tables import split
+import joker
+frame, y = split(80)
+sys.stdout.write(joker.JokerRegressor(effort=1, random_state=0).fit(frame, y).predict(frame).tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_processes_with_other_numbers_of_threads_give_the_same_model() -> None:
+    places = os.pathsep.join(path for path in sys.path if path)
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", PROCESS],
+            env={**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=600,
+        ).stdout
+        for threads in ("1", "2")
+    ]
+    assert found[0]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(210, False), (80, True)])
+def test_more_effort_is_not_worse_on_held_out_rows(rows: int, classes: bool) -> None:
+    """What a smaller effort finds is what a larger one has found after its first steps."""
+    frame, y = small_table(rows, classes)
+    one, three = (estimator(classes, effort=effort).fit(frame, y) for effort in (1, 3))
+    assert list(three.held_out_losses_) == [1, 2, 3]
+    losses = list(three.held_out_losses_.values())
+    assert losses == sorted(losses, reverse=True)
+    assert one.held_out_losses_ == {1: losses[0]}
+    assert one.leaderboard_ == [] or untimed(one.leaderboard_) == untimed(three.leaderboard_)[: len(one.leaderboard_)]
+    assert one.plan_.steps == three.plan_.steps[: len(one.plan_.steps)]
+
+
+def untimed(leaderboard: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in trial.items() if name != "seconds"} for trial in leaderboard]
+
+
+# A time limit is a brake
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of a clock that stands still, but for an hour with each step of a plan."""
+    now, do = [0.0], Work._do
+
+    def slow(work: Work, step: Step) -> None:
+        do(work, step)
+        now[0] += HOUR
+
+    monkeypatch.setattr(Work, "_do", slow)
+    monkeypatch.setattr(TimeBudget, "spent", property(lambda budget: now[0]))
+    return now
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_limit_returns_the_best_model_of_the_steps_so_far(classes: bool, clock: list[float]) -> None:
+    frame, y = small_table(classes=classes)
+    with pytest.warns(UserWarning, match=r"max_time=3600 ended the fit before the work of effort=4 was done"):
+        model = estimator(classes, effort=4, max_time=HOUR).fit(frame, y)
+    assert model.stopped_by_time_
+    assert clock == [HOUR]
+    assert list(model.held_out_losses_) == [1]
+    assert model.score(frame, y) > 0.5
+    clock[0] = 0.0
+    whole = estimator(classes, effort=1, max_time=2 * HOUR).fit(frame, y)
+    assert not whole.stopped_by_time_
+    assert whole.held_out_score_ == model.held_out_score_
+    assert whole.held_out_losses_[1] == model.held_out_losses_[1]
+    assert whole.members_[0]["lam"] == model.members_[0]["lam"]
+
+
+def test_a_limit_after_the_last_step_leaves_members_as_they_are(clock: list[float]) -> None:
+    """Only the fit on all rows is missing."""
+    frame, y = small_table()
+    with pytest.warns(UserWarning, match="max_time=3600 ended the fit"):
+        cut = estimator(max_time=HOUR).fit(frame, y)
+    assert len(cut.ensemble.members[0].model.dual_coef_) == 72  # four fifths of 90 rows
+    assert len(estimator().fit(frame, y).ensemble.members[0].model.dual_coef_) == 90
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_limit_within_the_first_step_gives_a_usable_model(classes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock has an hour more whenever it is asked."""
+    seconds = count(step=HOUR)
+    monkeypatch.setattr(TimeBudget, "spent", property(lambda budget: next(seconds)))
+    frame, y = small_table(classes=classes)
+    with pytest.warns(UserWarning, match="max_time=36000 ended the fit"):
+        model = estimator(classes, max_time=10 * HOUR).fit(frame, y)
+    assert model.stopped_by_time_
+    assert np.isfinite(values(model, frame)).all()
+    assert model.score(frame, y) > 0.4
+    assert np.isfinite(model.feature_importances_).all()
+
+
+def test_without_a_limit_no_clock_decides(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading of the clock is a day later; the time of the fit is the only one that is read."""
+    days, read = count(step=86_400.0), []
+    monkeypatch.setattr(time, "perf_counter", lambda: next(days))
+    spent = TimeBudget.spent.fget
+
+    def noted(budget: TimeBudget) -> float:
+        read.append(budget)
+        return spent(budget)
+
+    monkeypatch.setattr(TimeBudget, "spent", property(noted))
+    other, first, second = again(fitted)
+    assert first.tobytes() == second.tobytes()
+    assert not other.stopped_by_time_
+    assert len(read) == 1
+
+
+# Candidates and the fits on more rows
+
+
+@pytest.fixture
+def x(rng: np.random.Generator) -> Any:
+    return rng.standard_normal((ROWS, 2)).astype(np.float32)
+
+
+def work_of(x: Any, y: Any, classes: int = 0, **settings: Any) -> Work:
+    """Return the work of a matrix whose last rows are held out."""
+    kind = joker.KernelClassifier if classes else joker.KernelRidge
+    given = {"validation": Validation(GIVEN, given=[FOLD]), **settings}
+    problem = TableProblem(x, y, classes, kind(standardize=False), **given)
+    encodings = Encodings(problem)
+    return Work(problem, encodings, None if classes else IDENTITY, plan_of(1, encodings))
+
+
+def candidate_of(work: Work, *, lam: float = 0.01, encoding: int = 0, **settings: Any) -> EnsembleCandidate:
+    """Return a candidate that was fitted on the first rows."""
+    problem = work.problem
+    model = type(problem.estimator)(lam=lam, random_state=0, standardize=False, **settings)
+    model.fit(problem.inputs[:SEARCHED], work.y[:SEARCHED])
+    bare = EnsembleCandidate(EnsembleMember(encoding, model, 1.0, work.target), np.zeros(0), None, problem.inputs)
+    return work._with_model(bare, model, SEARCHED)
+
+
+def mean_square(candidate: EnsembleCandidate, y: Any) -> float:
+    return float(np.mean((candidate.held[:, 0] - y[SEARCHED:]) ** 2))
+
+
+@pytest.mark.parametrize(("kernel", "bandwidth"), [("gaussian", 1.4), ("matern32", 8.0)])
+def test_a_bandwidth_that_is_too_wide_becomes_narrower(x: Any, kernel: str, bandwidth: float) -> None:
+    y = np.sin(4 * x[:, 0]).astype(np.float64)
+    work = work_of(x, y)
+    wide = candidate_of(work, kernel=kernel, bandwidth=bandwidth)
+    narrow = work.refined(wide)
+    assert narrow.member.model.bandwidth_ < 0.9 * wide.member.model.bandwidth_
+    assert mean_square(narrow, y) < 0.5 * mean_square(wide, y)
+
+
+def test_a_good_bandwidth_stays(x: Any, rng: np.random.Generator) -> None:
+    work = work_of(x, x[:, 0] + 0.5 * rng.standard_normal(ROWS))
+    candidate = candidate_of(work, lam=1.0, bandwidth=1.0)
+    assert work.refined(candidate) is candidate
+
+
+@pytest.mark.parametrize(("lam", "smaller"), [(300.0, True), (0.3, False)])
+def test_a_penalty_that_is_too_large_for_classes_becomes_smaller(
+    x: Any, rng: np.random.Generator, lam: float, smaller: bool
+) -> None:
+    y = (np.sin(2 * x[:, 0]) + rng.standard_normal(ROWS) > 0).astype(np.intp)
+    work = work_of(x, y, 2)
+    candidate = candidate_of(work, lam=lam, bandwidth=0.5)
+    found = work.refined(candidate)
+    assert (found.member.model.lam < lam) == smaller
+    assert found.member.model.lam == pytest.approx(found.member.model.lam_)
+    loss = work.problem.loss(np.arange(SEARCHED, ROWS))
+    assert loss(found.held) <= loss(candidate.held)
+
+
+STEP = Step(1, REFIT, SEARCHED, 1, 1.0, epochs=5)
+
+
+@pytest.mark.parametrize("excess", [0.02, 0.2])
+def test_the_best_candidate_that_had_no_such_fit_is_fitted_on_more_rows(x: Any, excess: float) -> None:
+    """One with far larger errors is not."""
+    y = np.sin(x[:, 0]).astype(np.float64)
+    work = work_of(x, y)
+    good = candidate_of(work, bandwidth=1.0)
+    errors = good.held - y[SEARCHED:, None]
+    poor = replace(good, member=replace(good.member, encoding=1), held=good.held + ((1 + excess) ** 0.5 - 1) * errors)
+    work.candidates = [poor, good]
+    assert work._candidate_to_refit(STEP) is good
+    work.candidates.append(replace(good, refits=(STEP,)))
+    assert (work._candidate_to_refit(STEP) is poor) == (excess < 0.1)
+    assert work._candidate_to_refit(replace(STEP, epochs=9)) is good
+    work.candidates.append(replace(poor, refits=(STEP,)))
+    assert work._candidate_to_refit(STEP) is None
+
+
+def test_a_fit_that_is_worse_on_held_out_rows_has_no_weight(x: Any) -> None:
+    y = np.sin(4 * x[:, 0]).astype(np.float64)
+    work = work_of(x, y)
+    good, bad = candidate_of(work, bandwidth=0.4), candidate_of(work, bandwidth=30.0)
+    work.used, work.candidates = [None], [bad, good]
+    found = work._ensemble()
+    assert (found.weight(good), found.weight(bad)) == (1, 0)
+
+
+@pytest.mark.parametrize(("rows", "refits"), [(SEARCHED, ()), (SEARCHED, (STEP,)), (100, ())])
+def test_members_are_fitted_on_all_rows_unless_they_had_a_part_of_them(
+    x: Any, rows: int, refits: tuple[Step, ...]
+) -> None:
+    y = np.sin(4 * x[:, 0]).astype(np.float64)
+    work = work_of(x, y)
+    candidate = replace(candidate_of(work, bandwidth=0.4), rows=rows, refits=refits)
+    work.used, work.candidates = [None], [candidate]
+    before = work._ensemble()
+    found = work._on_all_rows(before)
+    (member,) = found.ensemble.members
+    assert len(member.model.dual_coef_) == (ROWS if rows == SEARCHED else SEARCHED)
+    assert found.held_ensemble is not None
+    assert len(found.held_ensemble.members[0].model.dual_coef_) == SEARCHED  # it must not know the held-out rows
+    assert found.residuals is before.residuals
+    assert np.mean((member.values(x, 0)[:, 0] - y) ** 2) < 0.1 * y.var()
+
+
+def test_the_fit_on_more_rows_needs_no_float64(x: Any) -> None:
+    work = work_of(x, x[:, 0].astype(np.float64))
+    lam = penalty(candidate_of(work, lam=1e-6), 50_000)
+    assert lam == pytest.approx(50_000 * np.finfo(np.float32).eps)
+    assert lam >= smallest_penalty(50_000)  # a smaller λ of a linear system is solved in float64
+
+
+def test_the_fit_on_a_gpu_has_all_rows_and_many_features(x: Any) -> None:
+    """The CPU stands in for the GPU."""
+    y = np.sin(2 * x[:, 0]).astype(np.float64)
+    work = work_of(x, y, gpu="cpu")
+    step = Step(1, REFIT, SEARCHED, 1, 1.0, epochs=40, n_features=300)
+    found = work._refitted(candidate_of(work, bandwidth=0.7), step)
+    model = found.member.model
+    assert (model.device, model.n_features, model.momentum, model.coef_.shape) == ("cpu", 300, True, (300,))
+    assert found.refits == (step,)
+    assert mean_square(found, y) < 0.05 * y.var()
+
+
+def test_many_rows_are_searched_on_a_sample_and_fitted_again(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With smaller numbers in place of 10,000 rows of a search and 2,048 of its first step."""
+    for name, value in {"MANY_ROWS": 300, "SEARCH_ROWS": 300, "QUICK_ROWS": 100, "QUICK_REFIT_ROWS": 400}.items():
+        monkeypatch.setattr(plans, name, value)
+    x = rng.normal(size=(700, 2)).astype(np.float32)
+    y = np.sin(2 * x[:, 0])
+    problem = TableProblem(x, y, 0, joker.KernelRidge(standardize=False))
+    found = fit_table(problem, 2)
+    assert found.plan is not None
+    assert (found.plan.sample, found.plan.held_out) == (300, 70)
+    kinds = [(step.kind, step.rows) for step in found.plan.steps]
+    assert kinds == [("search", 100), ("fit", 400), ("search", 300), ("fit", 630)]
+    assert {trial["rows"] <= 300 for trial in found.leaderboard} == {True}
+    assert list(found.losses) == [1, 2]
+    assert found.losses[2] <= found.losses[1]
+    assert len(found.held_rows) == 70
+    (member,) = found.ensemble.members
+    assert len(member.model.dual_coef_) == (700 if found.plan.all_rows else 630)
+    assert np.mean((member.values(x, 0)[:, 0] - y) ** 2) < 0.05 * y.var()
+
+
+# Weights of rows
+
+
+def classes_of(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Codes, whole weights and decision values of rows of three classes."""
+    y, w = np.arange(90) % 3, rng.integers(1, 5, 90)
+    return y, w, np.eye(3)[y] + rng.normal(size=(90, 3))
+
+
+def problem_of(y: Any, w: Any = None, classes: int = 3) -> TableProblem:
+    return TableProblem(None, y, classes, joker.KernelClassifier(), row_weights=w)
+
+
+def test_a_row_of_weight_two_has_the_loss_of_two_rows(rng: np.random.Generator) -> None:
+    y, w, f = classes_of(rng)
+    twice = np.repeat(np.arange(90), w)
+    weighted = problem_of(y, w.astype(float)).loss(np.arange(90))(f)
+    repeated = problem_of(y[twice]).loss(np.arange(len(twice)))(f[twice])
+    assert weighted == pytest.approx(repeated, rel=1e-3)
+    assert weighted != pytest.approx(problem_of(y).loss(np.arange(90))(f), rel=1e-2)
+    numbers = problem_of(f[:, 0], w.astype(float), 0).loss(np.arange(90))(f[:, 1:])
+    assert numbers == pytest.approx(problem_of(f[twice, 0], None, 0).loss(np.arange(len(twice)))(f[twice, 1:]))
+
+
+def test_a_row_of_weight_two_counts_twice_in_the_calibration(rng: np.random.Generator) -> None:
+    y, _, f = classes_of(rng)
+    w = np.where(y == 0, 6, 1)
+    twice = np.repeat(np.arange(90), w)
+
+    def probabilities(problem: TableProblem, held: Any) -> Any:
+        candidate = EnsembleCandidate(EnsembleMember(0, None), held, None, None)
+        rows = np.arange(len(held))
+        fitted = fit_ensemble(problem, [None], [candidate], [Split(rows, rows)], [])
+        assert fitted.calibration is not None
+        return fitted.calibration.probabilities(f)
+
+    weighted, repeated = probabilities(problem_of(y, w.astype(float)), f), probabilities(problem_of(y[twice]), f[twice])
+    np.testing.assert_allclose(weighted, repeated, atol=1e-3)
+    assert weighted[:, 0].mean() > probabilities(problem_of(y), f)[:, 0].mean() + 0.1
