@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from program import refused, well, write_table
 
@@ -225,10 +226,43 @@ def test_a_model_that_does_not_fit_the_disk_is_kept_as_a_checkpoint(
 
     fit = ("fit", store, "-m", 10, "--block-size", 20, "--max-epochs", 2, "-q", "--out", tmp_path / "m.joker")
     with monkeypatch.context() as patched:
-        patched.setattr(model_files, "_serialize", full)
+        patched.setattr(model_files, "_write", full)
         said = refused(*fit)
     assert "No space left on device" in said
     assert "m.joker.checkpoint; the same command with --resume continues" in said
     assert not (tmp_path / "m.joker").exists()
     well(*fit, "--resume")
     assert joker.load(tmp_path / "m.joker").n_iter_ == 2
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_names_in_a_file_do_not_control_the_terminal(tmp_path: Path, as_json: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    names = ["a\x1b[31mred", "b\x9b2J\u202e"]
+    model = joker.KernelSVC(random_state=0).fit(
+        pd.DataFrame(x, columns=names), np.where(x[:, 0] > 0, "\x1b]0;t\x07", "n")
+    )
+    model.save(tmp_path / "m.joker")
+    done = well("info", tmp_path / "m.joker", *(["--json"] if as_json else []))
+    assert set(done.out) & set("\x1b\x9b\x07\u202e") == set()
+    assert "a\\u001b[31mred" in done.out
+    if as_json:
+        assert done.document["columns"] == names
+    write_table(tmp_path / "t.csv")
+    assert not set(refused("predict", tmp_path / "m.joker", tmp_path / "t.csv", "--out", tmp_path / "p.csv")) & {
+        "\x1b",
+        "\x9b",
+    }
+
+
+def test_classes_that_look_like_formulas_are_written_as_they_are_and_a_note_says_so(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    frame = pd.DataFrame(x, columns=["a", "b"])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    joker.KernelSVC(random_state=0).fit(frame, np.where(x[:, 0] > 0, "=1+1", "-")).save(tmp_path / "m.joker")
+    done = well("predict", tmp_path / "m.joker", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    assert "begins like a formula of a spreadsheet" in done.err
+    assert set((tmp_path / "p.csv").read_text().split()) == {"prediction", "=1+1", "-"}
+    joker.KernelRidge().fit(frame, -(x[:, 0] ** 2)).save(tmp_path / "n.joker")
+    done = well("predict", tmp_path / "n.joker", tmp_path / "t.csv", "--out", tmp_path / "p.csv")
+    assert "formula" not in done.err

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -394,3 +395,17 @@ def test_tuning_writes_the_best_model(tmp_path: Path, table: Path) -> None:
     assert files(tmp_path) == {"train.csv", "m.joker"}
     shown = well("tune", table, "-t", "place", "--columns", "a,b", "--lam", 1, "--bandwidths", 1, "-m", 20, "-q")
     assert "trials" in shown.out
+
+
+def test_tuning_ends_after_a_number_of_candidates_or_by_its_time(table: Path) -> None:
+    tune = ("tune", table, "-t", "place", "--columns", "a,b,c", "--sample", 100, "-m", 20, "--json", "-q")
+    done = well(*tune, "--trials", 1)
+    assert done.document["stopped_by_time"] is False
+    tried = {(trial["kernel"], trial["bandwidth"]) for trial in done.document["trials"]}
+    assert len(tried) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        done = well(*tune, "--search-time", 0)
+    assert done.document["stopped_by_time"] is True
+    assert done.err.startswith("joker: warning: --search-time 0 has ended the search after")
+    assert done.err.count("\n") == 1

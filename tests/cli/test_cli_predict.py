@@ -133,3 +133,61 @@ def test_memory_bounds_the_batches() -> None:
     few = command.batch_rows("1MB", 1000, 1)
     assert 1 <= few * 1000 * 8 <= 1e6 / 4
     assert command.batch_rows("1kB", 1000, 1) == 1
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_of_the_input_are_kept(
+    suffix: str, tmp_path: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Identifiers stay as they are written, in the order of the rows, whatever the size of batches."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(write_table(tmp_path / "plain.csv", rows=100, seed=1, colour=True))
+    frame.insert(0, "id", [f"{i:04d}" for i in range(100)])
+    frame["note"] = ['a "quoted", note' if i % 3 else None for i in range(100)]
+    frame.to_csv(tmp_path / "test.csv", index=False)
+    monkeypatch.setattr(command, "MAX_BATCH_ROWS", 7)
+    out = tmp_path / f"p{suffix}"
+    arguments = ("predict", tmp_path / "model.joker", tmp_path / "test.csv", "-o", out)
+    summary = well(*arguments, "--keep", "note, id", "--proba", "--json").document
+    found = pandas.read_csv(out, dtype={"id": str}) if suffix == ".csv" else pandas.read_parquet(out)
+    assert found.columns.tolist() == ["note", "id", "prediction", "probability=in", "probability=out"]
+    assert summary["columns"] == found.columns.tolist()
+    assert found["id"].tolist() == frame["id"].tolist()
+    assert found["note"].isna().tolist() == frame["note"].isna().tolist()
+    assert found["note"].dropna().tolist() == frame["note"].dropna().tolist()
+    well(*arguments)
+    alone = pandas.read_csv(out) if suffix == ".csv" else pandas.read_parquet(out)
+    assert alone["prediction"].tolist() == found["prediction"].tolist()
+
+
+def test_kept_columns_of_parquet_have_their_types(tmp_path: Path, classifier: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(write_table(tmp_path / "plain.csv", rows=20, colour=True))
+    frame["day"] = pandas.date_range("2024-01-01", periods=20).date
+    frame["number"] = range(20)
+    frame.to_parquet(tmp_path / "test.parquet")
+    arguments = ("predict", tmp_path / "model.joker", tmp_path / "test.parquet", "--keep", "day,number")
+    well(*arguments, "-o", tmp_path / "p.parquet")
+    found = pandas.read_parquet(tmp_path / "p.parquet")
+    assert found["day"].tolist() == frame["day"].tolist()
+    assert found["number"].tolist() == list(range(20))
+    well(*arguments, "-o", tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()[1].startswith("2024-01-01,0,")
+
+
+def test_columns_that_cannot_be_kept(tmp_path: Path, classifier: Any) -> None:
+    test = write_table(tmp_path / "test.csv", rows=20, colour=True)
+    text = test.read_text(encoding="utf-8").replace("place", "prediction", 1)
+    (tmp_path / "twice.csv").write_text(text, encoding="utf-8")
+    np.save(tmp_path / "x.npy", np.zeros((3, 4)))
+    for data, keep, said, status in (
+        ("test.csv", "nothing", "nothing", 2),
+        ("twice.csv", "prediction", "must not name a column of predictions", 2),
+        ("x.npy", "a", "must be delimited text, Parquet or Arrow", 1),
+    ):
+        out = tmp_path / "p.csv"
+        said_by = refused(
+            "predict", tmp_path / "model.joker", tmp_path / data, "-o", out, "--keep", keep, status=status
+        )
+        assert said in said_by
+        assert not out.exists()

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,17 @@ from program import refused, run, well
 from raw_tables import panel, raw_frame
 
 import joker
+from joker.tables import plan
 
-FAST = ("--max-time", 2, "--seed", 0)
+FAST = ("--effort", 1, "--seed", 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trials() -> Iterator[None]:
+    """One candidate is enough: these tests are about the program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "QUICK_TRIALS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +109,9 @@ def test_evaluate_and_info(folder: Path) -> None:
 
 
 def test_info_shows_columns_of_groups(tmp_path: Path) -> None:
-    frame, y = panel()
+    frame, y = panel(rows=160)
     frame.assign(wage=y).to_csv(tmp_path / "d.csv", index=False)
-    options = ("--target", "wage", "--max-time", 0.5, "--seed", 0, "--kinds", "person=group", "-q")
+    options = ("--target", "wage", *FAST, "--kinds", "person=group", "-q")
     well("fit", tmp_path / "d.csv", *options, "--out", tmp_path / "m.joker")
     facts = well("info", tmp_path / "m.joker", "--json").document
     assert facts["columns"][0]["kind"] == "group"
@@ -179,7 +190,7 @@ def test_the_last_column_of_a_named_table(table: Path, tmp_path: Path) -> None:
     assert joker.load(tmp_path / "m.joker").target_name_ == "age, in years"
 
 
-@pytest.mark.parametrize("model", [("--max-time", 2), ("--loss", "squared", "-m", 10)])
+@pytest.mark.parametrize("model", [FAST, ("--loss", "squared", "-m", 10)])
 def test_files_with_spaces_and_decimal_commas(model: tuple[object, ...], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2)).round(3)
@@ -213,7 +224,7 @@ def test_a_model_of_the_program_matches_names_in_python(tmp_path: Path) -> None:
 def test_codes_and_marks_of_missing_values_in_a_file(tmp_path: Path) -> None:
     rows = [f"{7 * i:05d},{'-' if i % 4 == 0 else i},{'.' if i % 9 == 0 else i}" for i in range(1, 80)]
     (tmp_path / "d.csv").write_text("zip,age,y\n" + "\n".join(rows), encoding="utf-8")
-    options = ("--target", "y", "--max-time", 0.2, "--seed", 0, "--json", "-q", "--out", tmp_path / "m.joker")
+    options = ("--target", "y", *FAST, "--json", "-q", "--out", tmp_path / "m.joker")
     facts = json.loads(well("fit", tmp_path / "d.csv", *options).out)
     assert facts["estimator"] == "JokerRegressor"
     kinds = {row["name"]: (row["kind"], row["encoding"]) for row in facts["columns"]}
@@ -227,7 +238,7 @@ def test_codes_and_marks_of_missing_values_in_a_file(tmp_path: Path) -> None:
 def test_a_target_of_written_numbers_is_regression(tmp_path: Path) -> None:
     rows = [f'{i},"${1_000 + 10 * i:,}"' for i in range(80)]
     (tmp_path / "d.csv").write_text("size,price\n" + "\n".join(rows), encoding="utf-8")
-    options = ("--target", "price", "--max-time", 0.2, "--seed", 0, "-q", "--out", tmp_path / "m.joker")
+    options = ("--target", "price", *FAST, "-q", "--out", tmp_path / "m.joker")
     well("fit", tmp_path / "d.csv", *options)
     found = well("evaluate", tmp_path / "m.joker", tmp_path / "d.csv", "--json").document
     assert found["r2"] > 0.9
@@ -235,5 +246,120 @@ def test_a_target_of_written_numbers_is_regression(tmp_path: Path) -> None:
 
 def test_a_target_of_distinct_texts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("size,name\n" + "\n".join(f"{i},n{i}" for i in range(60)), encoding="utf-8")
-    said = refused("fit", tmp_path / "d.csv", "--target", "name", "--max-time", 0.2, "--out", tmp_path / "m.joker")
+    said = refused("fit", tmp_path / "d.csv", "--target", "name", *FAST, "--out", tmp_path / "m.joker")
     assert "text with 60 distinct values in 60 rows, such as 'n0'" in said
+
+
+# The search: effort, splits, plan and time
+
+
+@pytest.fixture(scope="module")
+def persons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with the rows of persons, whose levels differ, and with days."""
+    path = tmp_path_factory.mktemp("persons") / "persons.csv"
+    frame, y = panel(rows=160)
+    hired = [f"20{year:02d}-01-15" for year in np.arange(160) % 20]
+    frame.assign(hired=hired, wage=y).to_csv(path, index=False)
+    return path
+
+
+def test_the_summary_of_a_fit(persons: Path, tmp_path: Path) -> None:
+    fit = ("fit", persons, "-t", "wage", "--groups", "person", *FAST, "--out", tmp_path / "m.joker", "--json")
+    done = well(*fit)
+    assert "1/2 search" in done.err
+    assert "2/2 members on all rows" in done.err
+    assert "whole groups of 'person'" in done.err
+    assert "(standard error)" in done.err
+    facts = done.document
+    assert facts["splits"] == "whole groups of 'person'"
+    assert facts["effort"] == 1
+    assert facts["stopped_by_time"] is False
+    assert facts["seconds"] > 0
+    assert facts["held_out_error"] > 0
+    assert facts["columns_left_out"] == ["person"]
+    assert well(*fit, "-q").err == ""
+    assert joker.load(tmp_path / "m.joker").get_params()["verbose"] == 0
+
+
+def test_the_same_command_gives_the_same_model(tmp_path: Path) -> None:
+    rows = raw_frame(24)
+    rows.to_csv(tmp_path / "d.csv", index=False)
+    fit = ("fit", tmp_path / "d.csv", "-t", "price", *FAST, "-q", "--out")
+    well(*fit, tmp_path / "a.joker")
+    well(*fit, tmp_path / "b.joker")
+    one, two = (joker.load(tmp_path / name) for name in ("a.joker", "b.joker"))
+    assert np.array_equal(one.predict(rows), two.predict(rows))
+
+
+@pytest.mark.parametrize(
+    ("options", "held_out"),
+    [
+        ((), "cross-validation with 5 folds"),
+        (("--cv", 3), "cross-validation with 3 folds"),
+        (("--time", "hired"), "32 rows are held out"),
+        (("--time", "hired", "--columns", "person,hired"), "32 rows are held out"),
+    ],
+)
+def test_a_dry_run_prints_the_plan_of_the_search(options: tuple[object, ...], held_out: str, persons: Path) -> None:
+    before = sorted(persons.parent.iterdir())
+    shown = well("fit", persons, "-t", "wage", *options, "--effort", 2, "--dry-run").out
+    assert held_out in shown
+    assert "effort 2: 160 rows" in shown
+    assert "in all, at most" in shown
+    assert sorted(persons.parent.iterdir()) == before
+
+
+def test_the_plan_as_json(persons: Path) -> None:
+    found = [
+        well("fit", persons, "-t", "wage", "--effort", effort, "--dry-run", "--json", "-q").document
+        for effort in (1, 2)
+    ]
+    assert [one["effort"] for one in found] == [1, 2]
+    assert found[1]["steps"][: len(found[0]["steps"])] == found[0]["steps"]
+    assert 0 < found[0]["seconds"] < found[1]["seconds"]
+    assert found[0]["total"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--effort", 9), "effort must be a whole number from 1 to 5; got 9"),
+        (("--effort", 3, "--loss", "squared"), "--effort needs the model for raw tables"),
+        (("--groups", "person", "--kernel", "laplacian"), "--groups needs the model for raw tables"),
+        (("--time", "hired", "--cv", 3, "--model", "kernel"), "--time, --cv needs the model for raw tables"),
+        (("--groups", "person", "--time", "hired"), "time holds out later rows, and cannot be combined with groups"),
+        (("--groups", "persn"), "Did you mean 'person'?"),
+        (("--groups", "person", "--drop", "person"), "--groups must name a column that is neither the target nor left"),
+        (("--time", "wage"), "--time must name a column that is neither the target nor left out; got 'wage'"),
+        (("--cv", 500), "cv must be a number of folds"),
+        (("--max-epochs", 3, "--model", "table"), "--model table finds its own settings; --max-epochs must not be"),
+    ],
+)
+def test_options_that_do_not_belong_together(
+    options: tuple[object, ...], said: str, persons: Path, tmp_path: Path
+) -> None:
+    assert said in refused("fit", persons, "-t", "wage", *options, "-q", "--out", tmp_path / "m.joker", status=2)
+
+
+def test_a_fit_that_time_ends_says_so(persons: Path, tmp_path: Path) -> None:
+    fit = ("fit", persons, "-t", "wage", "--max-time", 0, "--json", "-q", "--out", tmp_path / "m.joker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        done = well(*fit)
+    assert done.err.startswith("joker: warning: --max-time 0 ended the fit before the work of --effort 3 was done")
+    assert done.document["stopped_by_time"] is True
+    assert np.isfinite(joker.load(tmp_path / "m.joker").predict(pd.read_csv(persons))).all()
+
+
+@pytest.mark.parametrize("option", ["--resume", "--no-resume"])
+@pytest.mark.parametrize("kind", ["text", "numbers", "named"])
+def test_a_table_fit_is_not_resumed(kind: str, option: str, folder: Path, tmp_path: Path) -> None:
+    """The option once made a kernel machine of a table of numbers, and failed on the first word of a raw table."""
+    path, options = folder / "train.csv", ["--model", "table"] if kind == "named" else []
+    if kind == "numbers":
+        path = tmp_path / "n.csv"
+        raw_frame()[["price", "size"]].to_csv(path, index=False)
+    out = tmp_path / "m.joker"
+    said = refused("fit", path, "--target", "price", *FAST, *options, "--out", out, option, status=2)
+    assert f"{option} must be used with a kernel machine, which writes checkpoints" in said
+    assert not list(tmp_path.glob("m.joker*"))

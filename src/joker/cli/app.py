@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -10,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from joker import interrupts
 from joker.cli.command import FAILED, INTERRUPTED, TERMINATED, TRACEBACK, Command, explain
 from joker.cli.convert import CONVERT, EXPORT
 from joker.cli.fit import FIT
@@ -52,6 +54,8 @@ EPILOG = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
+    if signal.getsignal(signal.SIGINT) is interrupts.end:  # no more imports: a command answers Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else list(arguments)
     alone = os.environ.get("WORLD_SIZE", "1") in ("", "1")  # a launcher of several processes sets it
     return _run(given) if alone else run_together(lambda: _run(given), given)

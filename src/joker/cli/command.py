@@ -32,12 +32,15 @@ TRACEBACK = "JOKER_TRACEBACK"  # the environment variable that makes the program
 TORCH_MEMORY = "can't allocate memory"  # part of the RuntimeError of torch where host memory ends
 # Keyword arguments of the library that are options of the same name.
 _SAME_NAMES = (
-    "block_size|calibrate|categories|class_weight|columns|decimal|delimiter|delta|device|drop|dtype|early_stopping|epsilon|features|"
-    "kernel|lam|loss|max_epochs|max_time|memory|momentum|precision|quantile|target|task|tol|"
+    "block_size|calibrate|categories|class_weight|columns|cv|decimal|delimiter|delta|device|drop|dtype|early_stopping|"
+    "effort|epsilon|features|groups|kernel|lam|loss|max_epochs|max_time|memory|momentum|precision|quantile|target|task|"
+    "time|tol|"
     "validation_fraction"
 )
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES.split("|")}
 OPTIONS |= {"n_features": "-m", "p": "-p", "random_state": "--seed"}
+# All control characters but the end of a line, and those that change the direction of text.
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _KEYWORD = re.compile(rf"\b({'|'.join(OPTIONS)})=('[^']*'|\"[^\"]*\"|[-+\w.]*\w|)")
 _WORDS = re.compile(r"\b(block_size|class_weight|max_epochs|max_time|n_features|validation_fraction)\b")
 _FLAGS = re.compile(r"(--(?:calibrate|momentum|early-stopping)) True")
@@ -71,7 +74,18 @@ def explain(error: BaseException) -> tuple[str, int]:
     notes = " ".join(getattr(error, "__notes__", ()))
     if isinstance(error, KeyboardInterrupt):
         return f"Interrupted. {notes}".strip(), INTERRUPTED
-    return f"joker: {_sentence(error)} {notes}".strip(), USAGE if isinstance(error, InvalidParameter) else FAILED
+    return visible(f"joker: {_sentence(error)} {notes}".strip()), USAGE if isinstance(
+        error, InvalidParameter
+    ) else FAILED
+
+
+def visible(text: str) -> str:
+    r"""Write characters that control a terminal as escapes: a name in a file may hold them.
+
+    >>> print(visible("red \x1b[31m"))
+    red \u001b[31m
+    """
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_option(text: str) -> str:
@@ -88,7 +102,7 @@ def as_option(text: str) -> str:
 
 
 def _warn(message: Warning | str, *_: object) -> None:
-    print(f"joker: warning: {as_option(str(message))}", file=sys.stderr)
+    print(visible(f"joker: warning: {as_option(str(message))}"), file=sys.stderr)
 
 
 def _sentence(error: BaseException) -> str:
@@ -185,7 +199,9 @@ class ReportOptions:
     def result(self, facts: Mapping[str, Any]) -> None:
         """Print the result of a command, as JSON or as a table for a reader."""
         try:
-            print(json.dumps(plain(facts), ensure_ascii=False, allow_nan=False) if self.as_json else table(facts))
+            print(
+                visible(json.dumps(plain(facts), ensure_ascii=False, allow_nan=False) if self.as_json else table(facts))
+            )
             sys.stdout.flush()  # raises the error of a full disk here
         except OSError as error:
             for written in (facts[name] for name in WRITTEN if facts.get(name)):
@@ -200,7 +216,7 @@ class ReportOptions:
     def note(self, text: str) -> None:
         """Print a note on standard error, unless --quiet is given."""
         if not self.quiet:
-            print(text, file=sys.stderr)
+            print(visible(text), file=sys.stderr)
 
     @contextmanager
     def progress_bar(self, title: str, unit: str = "rows") -> Iterator[Update]:

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BufferedWriter, TextIOWrapper
+from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,8 @@ from joker.cli.command import MAX_SHOWN, ReportOptions
 from joker.cli.options import ComputeOptions, Missing, TableFormat, TableOptions, changed
 from joker.cli.parse import FolderPath
 from joker.data import Batch, Schema, Source, Store, convert, open_source, open_store
-from joker.data.readers.open import read_raw_table
-from joker.data.readers.source import select_columns
+from joker.data.readers.open import read_raw_table, scan_raw_table
+from joker.data.readers.source import TableColumns, select_columns
 from joker.data.readers.table import is_number
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, MissingPackage
 from joker.runtime.files import explain_errors, replace_file
@@ -127,6 +128,19 @@ class RawData:
     inputs: Any
     target: str
     y: NDArray[Any]
+    columns: TableColumns  # of the file
+
+    def input_name(self, given: str | None, what: str) -> str | None:
+        """Return the name of the input column that an option names; None if it is not given."""
+        if given is None:
+            return None
+        name = self.columns.names[self.columns.place(given, what)]
+        if name not in self.inputs.column_names:
+            raise InvalidParameter(
+                f"--{what} must name a column that is neither the target nor left out; got {given!r}. Name another "
+                "column, or change --target, --columns or --drop."
+            )
+        return name
 
 
 def open_training(data: Path, table: TableOptions, missing: Missing, report: ReportOptions) -> RawData:
@@ -138,7 +152,8 @@ def open_training(data: Path, table: TableOptions, missing: Missing, report: Rep
     assert selection.target_name is not None
     chosen = _with_numbers(whole.select([*selection.names, selection.target_name]), selection.target_name)
     chosen = _without_gaps(chosen, selection.target_name, missing, data, report)
-    return RawData(chosen.select(selection.names), selection.target_name, _values(chosen[selection.target_name]))
+    y = _values(chosen[selection.target_name])
+    return RawData(chosen.select(selection.names), selection.target_name, y, columns)
 
 
 def table_batches(table: Any, y: NDArray[Any] | None, rows: int) -> Iterator[Batch]:
@@ -192,7 +207,24 @@ def _without_gaps(table: Any, target: str, missing: Missing, data: Path, report:
     return table.take(np.flatnonzero(~bad))
 
 
-Columns = Sequence[NDArray[Any]]
+def kept_columns(data: Path, names: Sequence[str], table_format: TableFormat) -> tuple[list[str], Callable[[int], Any]]:
+    """Return the names of some columns of a table, and a function that returns them for so many of the next rows."""
+    found, batches = scan_raw_table(data, names, **table_format.raw)
+    return found, partial(_next_rows, [], batches)
+
+
+def _next_rows(left: list[Any], batches: Iterator[Any], rows: int) -> list[Any]:
+    """Return the columns of the next rows; what is left of the last record batch stays in ``left``."""
+    import pyarrow
+
+    while sum(batch.num_rows for batch in left) < rows:
+        left.append(next(batches))
+    table = pyarrow.Table.from_batches(left)
+    left[:] = table.slice(rows).to_batches()
+    return [column.combine_chunks() for column in table.slice(0, rows).columns]
+
+
+Columns = Sequence[Any]  # arrays of NumPy, and of Arrow where they are those of the input
 Write = Callable[[Columns], None]
 
 
@@ -200,17 +232,15 @@ Write = Callable[[Columns], None]
 def write_table(path: Path, names: Sequence[str]) -> Iterator[Write]:
     """Provide a function that writes a batch of columns; ``path`` is replaced once all of them are written."""
     open_writer = WRITERS[path.suffix.lower()]
-    with replace_file(path, "predictions.csv") as temporary, temporary.open("wb") as file:
+    with replace_file(path, "predictions.csv") as file:
         write, finish = open_writer(file, names)
         try:
             yield explain_errors(path)(write)
             with explain_errors(path):
                 finish()
-                file.flush()
         except BaseException:
             with suppress(Exception):
                 finish()  # otherwise the writer does so when it is collected
-            file.raw.close()  # without the buffer: the disk may be full
             raise
 
 
@@ -236,19 +266,25 @@ def check_output(path: Path, *inputs: Path) -> None:
             raise InvalidParameter(f"--out must not be an input file; got {path}. Choose another name.")
 
 
-def _csv(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callable[[], object]]:
+def _csv(file: IO[bytes], names: Sequence[str]) -> tuple[Write, Callable[[], object]]:
     text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
 
     def write(columns: Columns) -> None:
         # The text of a NumPy array has the fewest digits from which the same numbers are read.
-        writer.writerows(zip(*(column.astype(str) for column in columns), strict=True))
+        writer.writerows(zip(*map(_texts, columns), strict=True))
 
     return write, text.detach
 
 
-def _parquet(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callable[[], object]]:
+def _texts(column: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        return column.astype(str)
+    return ["" if value is None else str(value) for value in column.to_pylist()]
+
+
+def _parquet(file: IO[bytes], names: Sequence[str]) -> tuple[Write, Callable[[], object]]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -259,13 +295,19 @@ def _parquet(file: BufferedWriter, names: Sequence[str]) -> tuple[Write, Callabl
     writers: list[Any] = []
 
     def write(columns: Columns) -> None:
-        ready = [c.tolist() if c.dtype.kind == "U" else np.ascontiguousarray(c) for c in columns]
+        ready = [_for_parquet(column) for column in columns]
         table = pyarrow.table(dict(zip(names, ready, strict=True)))
         if not writers:
             writers.append(parquet.ParquetWriter(file, table.schema))
         writers[0].write_table(table)
 
     return write, lambda: [writer.close() for writer in writers]
+
+
+def _for_parquet(column: Any) -> Any:
+    if not isinstance(column, np.ndarray):
+        return column
+    return column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column)
 
 
 WRITERS = {".csv": _csv, ".parquet": _parquet}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import glob
 import math
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +23,7 @@ from joker.cli.options import (
     TASKS,
     ComputeOptions,
     DataFile,
+    EnsembleOptions,
     KernelOptions,
     Missing,
     ModelChoice,
@@ -134,7 +134,7 @@ def _loss_of(options: ModelOptions) -> tuple[str, str] | None:
 # Options that the model for raw tables has too.
 SHARED_OPTIONS = {
     *("--target", "--columns", "--drop", "--delimiter", "--header", "--decimal"),
-    *("--task", "--class-weight", "--max-time", "--device", "--memory", "--seed", "--scratch"),
+    *("--task", "--class-weight", "--max-time", "--device", "--memory", "--seed", "--scratch", "--dry-run"),
 }
 Out = Annotated[
     Path | None,
@@ -147,7 +147,9 @@ Out = Annotated[
 def fit(
     data: DataFile,
     out: Out = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the memory plan of the fit, and exit.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan of the fit, its work and memory, and exit.")
+    ] = False,
     resume: Annotated[
         bool | None,
         typer.Option(
@@ -170,6 +172,7 @@ def fit(
         str | None,
         table_option(metavar="A=KIND,...", help="Kinds of columns: number, category, date or drop (--model table)."),
     ] = None,
+    ensemble: EnsembleOptions = EnsembleOptions(),  # noqa: B008
     table: TableOptions = TableOptions(),  # noqa: B008
     model: ModelOptions = ModelOptions(),  # noqa: B008
     kernel: KernelOptions = KernelOptions(),  # noqa: B008
@@ -181,68 +184,91 @@ def fit(
 
     `joker fit table.csv --target price --out model.joker` fits the best model for a raw table with words, categories,
     dates and missing values, prints the best trials and the score on held-out rows, and needs no other option. It reads
-    the whole table into memory.
+    the whole table into memory. --effort sets how much is searched, and the same table, seed and effort give the same
+    model.
 
     A setting of a kernel machine, such as --loss, --kernel, --lam or -m, fits that one instead. The table is then read
     at most twice, and its rows are copied in random order to a temporary file in the folder of the model. Ctrl-C leaves
-    a checkpoint; the same command with --resume continues from it and gives the same model.
+    a checkpoint; the same command with --resume continues from it and gives the same model. The fit of a raw table
+    leaves none.
     """
     given = [option for group in (table, model, kernel, solver, compute) for option in changed(group)]
     given = [option for option in given if option not in SHARED_OPTIONS]
-    given += [option for option, on in {"--dry-run": dry_run, "--resume": resume}.items() if on]
+    as_table = kind == "table" or (kind == "auto" and not given and is_raw_table(data))
+    if as_table and resume is not None:
+        option = "--resume" if resume else "--no-resume"
+        raise InvalidParameter(
+            f"{option} must be used with a kernel machine, which writes checkpoints; the fit of a raw table does not. "
+            "Leave it out, or give the settings of the kernel machine whose fit was interrupted."
+        )
     if kind == "table" and given:
         raise InvalidParameter(
             f"--model table finds its own settings; {', '.join(given)} must not be given with it. Leave it out, or use "
             "--model kernel."
         )
-    if kind == "table" or (kind == "auto" and not given and is_raw_table(data)):
-        checked = _checked_output(out, data)
-        rows = open_training(data, table, missing or "impute", report)
-        _fit_table_model(rows, checked, kinds, model, solver, compute, report)
+    path = None if dry_run else _checked_output(out, data)
+    if as_table:
+        settings = _table_settings(kinds, ensemble, solver, compute, report)
+        with sole_writer(path):
+            rows = open_training(data, table, missing or "impute", report)
+            named = {what: rows.input_name(getattr(ensemble, what), what) for what in ("groups", "time")}
+            _fit_table_model(rows, path, {**settings, **named}, model, report)
         return
-    if missing not in (None, "error") or kinds is not None:
-        option = "--kinds" if kinds is not None else f"--missing {missing}"
+    of_tables = [*changed(ensemble), *(["--kinds"] if kinds is not None else [])]
+    of_tables += [] if missing in (None, "error") else [f"--missing {missing}"]
+    if of_tables:
         raise InvalidParameter(
-            f"{option} needs the model for raw tables; a kernel machine with given settings takes complete columns of "
-            "numbers. Use --model table, without settings of a kernel machine."
+            f"{', '.join(of_tables)} needs the model for raw tables; a kernel machine with given settings takes "
+            "complete columns of numbers. Use --model table, without settings of a kernel machine."
         )
     settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
     with ExitStack() as stack:
-        path = None if dry_run else _checked_output(out, data)
-        if path is not None and current().rank == 0:
-            stack.enter_context(exclusive(path))
+        stack.enter_context(sole_writer(path))
         checkpoints = [] if path is None else [stack.enter_context(checkpoint(path, resume, report))]
         store = stack.enter_context(training_store(data, table, model, [settings], compute, path, report))
         estimator = make_estimator(model, str(store.task), store.classes, **settings)
         if path is None:
-            plan = estimator.plan(store)
-            report.result({**asdict(plan), "total": plan.total}) if report.as_json else print(plan)
+            _print_plan(estimator.plan(store), report)
             return
         estimator.set_params(callbacks=[*checkpoints, *progress(report)]).fit(store)
         estimator.save(path)
     report.summary(KernelModel(estimator).facts(path))
 
 
-def _fit_table_model(
-    data: RawData,
-    path: Path,
+def _print_plan(plan: Any, report: ReportOptions) -> None:
+    """Print the plan of a fit: what it holds in memory, and of a table fit its work."""
+    work = {"seconds": plan.seconds} if hasattr(plan, "seconds") else {}
+    report.result({**asdict(plan), "total": plan.total, **work}) if report.as_json else print(plan)
+
+
+def _table_settings(
     kinds: str | None,
-    model: ModelOptions,
+    ensemble: EnsembleOptions,
     solver: SolverOptions,
     compute: ComputeOptions,
     report: ReportOptions,
-) -> None:
-    """Fit the model for a raw table, and write it to a file."""
-    from joker.tables import JokerClassifier, JokerRegressor
+) -> dict[str, Any]:
+    """Return the keyword arguments of a model for raw tables, which are checked before the table is read."""
+    from joker.tables.plan import check_effort
 
-    max_time = parse.AUTO if math.isinf(solver.max_time) else solver.max_time
-    settings: dict[str, Any] = {
+    return {
         "columns": parse.kinds(kinds),
-        "max_time": max_time,
+        **({} if ensemble.effort is None else {"effort": check_effort(ensemble.effort)}),
+        "cv": ensemble.cv,
+        "max_time": None if math.isinf(solver.max_time) else solver.max_time,
         "device": parse.AUTO if compute.device is None else compute.device,
         "memory": compute.memory,
         "random_state": compute.seed,
+        "verbose": int(not report.quiet),
     }
+
+
+def _fit_table_model(
+    data: RawData, path: Path | None, settings: dict[str, Any], model: ModelOptions, report: ReportOptions
+) -> None:
+    """Fit the model for a raw table, and write it to a file; without a file, print the plan of the fit."""
+    from joker.tables import JokerClassifier, JokerRegressor
+
     y = data.y
     task = _task_of_table(data, model, report)
     if task == "classification":
@@ -251,12 +277,13 @@ def _fit_table_model(
         estimator: Any = JokerClassifier(class_weight=weights, **settings)
     else:
         estimator = JokerRegressor(**settings)
-    started = time.perf_counter()
+    if path is None:
+        _print_plan(estimator.plan(data.inputs, y), report)
+        return
     estimator.fit(data.inputs, y)
-    seconds = time.perf_counter() - started
     estimator.target_name_ = data.target
-    estimator.save(path)
-    report.summary({**TableModel(estimator).facts(path, as_json=report.as_json), "seconds": seconds})
+    estimator.set_params(verbose=0).save(path)
+    report.summary(TableModel(estimator).facts(path, as_json=report.as_json))
 
 
 def _task_of_table(data: RawData, model: ModelOptions, report: ReportOptions) -> str:
@@ -336,6 +363,11 @@ def _checked_output(out: Path | None, data: Path) -> Path:
     return out
 
 
+def sole_writer(out: Path | None) -> AbstractContextManager[None]:
+    """Refuse a second fit to the same file; of several processes that fit one model, rank 0 has the lock."""
+    return nullcontext() if out is None or current().rank else exclusive(out)
+
+
 def progress(report: ReportOptions) -> list[Callback]:
     """The callback that shows the progress of a fit, unless --quiet is given."""
     return [] if report.quiet else [Progress()]
@@ -346,6 +378,7 @@ FIT = Command(
     fit,
     (
         "joker fit houses.csv --target price --out model.joker",
+        "joker fit visits.csv --target cost --groups patient --effort 2 --out model.joker",
         "joker fit mail.parquet -t spam --loss logistic -m 4000 --lam 2^-7:2^7 --memory 1GB --out model.joker",
     ),
 )

@@ -24,6 +24,8 @@ from joker.models.files import load_with_document
 from joker.runtime import format_bytes
 
 BEST_SHOWN = 5  # trials of the leaderboard that are printed
+LEFT_OUT = "left out"  # the kind of a column that a table model does not use
+FACTS_OF_A_FIT = ("held_out_error", "splits", "seconds", "stopped_by_time")  # a model from a file may lack them
 LOSS_SETTINGS = ("loss", "delta", "epsilon", "p", "quantile")
 Array = NDArray[Any]
 Predict = Callable[[Any], list[Array]]
@@ -47,6 +49,11 @@ class LoadedModel(ABC):
     @abstractmethod
     def facts(self, path: Path | None, *, as_json: bool = False) -> dict[str, Any]:
         """Return the facts about the model that the program prints."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The classes that are text."""
+        return [label for label in _classes(self.estimator) or () if isinstance(label, str)]
 
     def outputs(self, proba: bool) -> tuple[list[str], Predict]:
         """Return the names of the predicted columns, and the function that computes them for a batch of rows."""
@@ -178,12 +185,16 @@ class TableModel(LoadedModel):
         model, classes = self.estimator, _classes(self.estimator)
         rows = {"members": model.members_, "columns": model.columns_}
         board = {"leaderboard": model.leaderboard_ if as_json else best_trials(model.leaderboard_)}
+        left_out = [row["name"] for row in model.columns_ if row["kind"] == LEFT_OUT]
         return {
             "model": None if path is None else str(path),
             "estimator": type(model).__name__,
             "target": getattr(model, "target_name_", None),
             "classes": classes,
             "held_out_r2" if classes is None else "held_out_accuracy": model.held_out_score_,
+            **{name: getattr(model, f"{name}_", None) for name in FACTS_OF_A_FIT},
+            "effort": getattr(model, "effort", None),
+            "columns_left_out": left_out,
             **{name: value if as_json else _lines(value) for name, value in (rows | board).items()},
             "size": _size(path),
         }

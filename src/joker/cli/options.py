@@ -17,6 +17,7 @@ from joker.errors import InvalidParameter
 table_option = partial(typer.Option, rich_help_panel="The table")
 model_option = partial(typer.Option, rich_help_panel="The model")
 solver_option = partial(typer.Option, rich_help_panel="The fit")
+ensemble_option = partial(typer.Option, rich_help_panel="The search of --model table")
 compute_option = partial(typer.Option, rich_help_panel="Device, memory and seed")
 
 
@@ -110,6 +111,28 @@ class TableOptions(TableFormat):
         """The keyword arguments of `open_source`."""
         chosen = {"target": self.target, "columns": parse.names(self.columns), "categories": self.categories}
         return {**super().keywords, **chosen, "drop": parse.names(self.drop)}
+
+
+@dataclass(frozen=True)
+class EnsembleOptions:
+    """The search of the model for a raw table, and the rows that it holds out."""
+
+    effort: Annotated[
+        int | None,
+        ensemble_option(metavar="1..5", help="How much is searched: 1 is quick, 3 the default, 5 the most."),
+    ] = None
+    groups: Annotated[
+        str | None,
+        ensemble_option(
+            metavar="COLUMN", help="Hold out whole groups, such as persons; the column that names them is no input."
+        ),
+    ] = None
+    time: Annotated[
+        str | None, ensemble_option(metavar="COLUMN", help="Hold out the latest rows by a column of dates or numbers.")
+    ] = None
+    cv: Annotated[
+        int | None, ensemble_option(metavar="K", min=2, help="Hold out each of K parts of the rows in turn.")
+    ] = None
 
 
 def changed(options: Any) -> list[str]:
@@ -214,7 +237,10 @@ class SolverOptions:
         str, solver_option(metavar="N", help="The maximum number of passes over the rows, or 'auto'.")
     ] = parse.AUTO
     tol: Annotated[float, solver_option(help="The relative duality gap at which to stop.")] = 1e-3
-    max_time: Annotated[float, solver_option(metavar="SECONDS", help="The maximum time of the fit.")] = math.inf
+    max_time: Annotated[
+        float,
+        solver_option(metavar="SECONDS", help="The time after which the fit ends with the best model so far."),
+    ] = math.inf
     method: Annotated[
         str,
         solver_option(metavar="NAME", help="auto, random_blocks, greedy_blocks, column_blocks or conjugate_gradients."),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import ExitStack, nullcontext
+import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -14,11 +15,9 @@ from joker.callbacks import Callback, Run
 from joker.cli import parse
 from joker.cli.command import Command, ReportOptions
 from joker.cli.data_files import check_output
-from joker.cli.fit import Out, make_estimator, progress, training_store
+from joker.cli.fit import Out, make_estimator, progress, sole_writer, training_store
 from joker.cli.model_files import KernelModel
 from joker.cli.options import ComputeOptions, DataFile, ModelOptions, SolverOptions, TableOptions
-from joker.distributed import current
-from joker.runtime.files import exclusive
 
 MAX_TRIAL_ROWS = 100_000  # more rows change the choice little and take long
 search_option = partial(typer.Option, rich_help_panel="The search")
@@ -46,8 +45,18 @@ class SearchOptions:
     sample: Annotated[
         int, search_option(metavar="N", min=10, help="The maximum number of rows of a trial; they are in memory.")
     ] = MAX_TRIAL_ROWS
+    trials: Annotated[
+        int | None,
+        search_option(
+            metavar="N", min=1, help="The most candidates to try; by default the search ends where nothing improves."
+        ),
+    ] = None
     search_time: Annotated[
-        float | None, search_option(metavar="SECONDS", help="The time after which no further candidate is tried.")
+        float | None,
+        search_option(
+            metavar="SECONDS",
+            help="A brake: the time after which the search ends with the best candidate so far; by default none.",
+        ),
     ] = None
 
     @property
@@ -59,6 +68,7 @@ class SearchOptions:
             "bandwidths": bandwidths or None,
             "lam": None if self.lam is None else parse.penalties(self.lam),
             "relevance": self.relevance,
+            "n_trials": self.trials,
             "max_time": self.search_time,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -84,8 +94,9 @@ def tune(
     settings, keywords = {**solver.keywords, **compute.keywords}, search.keywords
     if out is not None:
         check_output(out, data)
+    warnings.filterwarnings("ignore", "max_time=.* has ended the search")  # this program has a sentence of its own
     with (
-        nullcontext() if out is None or current().rank else exclusive(out),
+        sole_writer(out),
         training_store(data, table, model, _candidates(settings, keywords), compute, out, report) as store,
     ):
         estimator = make_estimator(model, str(store.task), store.classes, **settings)
@@ -100,8 +111,15 @@ def tune(
             )
         if out is not None:
             tuned.estimator.save(out)
+    if tuned.stopped_by_time:
+        warnings.warn(
+            f"--search-time {search.search_time:g} has ended the search after {len(tuned.table)} trials. Use a longer "
+            "time, or --trials, with which the search is repeatable.",
+            stacklevel=1,
+        )
     trials = tuned.table if report.as_json else len(tuned.table)
     chosen = {"relevance": tuned.best["relevance"], "score_of_trial": tuned.best["score"]}
+    chosen["stopped_by_time"] = tuned.stopped_by_time
     report.result({**KernelModel(tuned.estimator).facts(out), **chosen, "trials": trials})
 
 

@@ -1,0 +1,39 @@
+"""Ctrl-C while the program starts: its imports take seconds."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import joker
+from joker import interrupts
+
+SOURCE = Path(joker.__file__).parents[1]
+INTERRUPTING = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n"
+SCRIPT = "import sys\nfrom joker.cli import main\nsys.exit(main())\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
+@pytest.mark.parametrize("how", ["script", "module", "other program"])
+def test_an_interrupt_during_the_imports(tmp_path: Path, how: str) -> None:
+    """The first import that takes long is that of torch; here it is a file that interrupts its own process."""
+    (tmp_path / "torch.py").write_text(INTERRUPTING, encoding="utf-8")
+    script = tmp_path / ("joker" if how == "script" else "other")
+    script.write_text(SCRIPT, encoding="utf-8")
+    command = [sys.executable, *(["-m", "joker"] if how == "module" else [str(script)]), "--version"]
+    place = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}"}
+    done = subprocess.run(command, env=place, capture_output=True, text=True, timeout=60, check=False)
+    if how == "other program":  # which decides itself
+        assert "KeyboardInterrupt" in done.stderr
+    else:
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "Interrupted.\n")
+
+
+def test_a_program_that_imports_joker_keeps_its_handler() -> None:
+    assert not interrupts.is_program()
+    before = signal.getsignal(signal.SIGINT)
+    interrupts.end_quietly()
+    assert signal.getsignal(signal.SIGINT) is before
