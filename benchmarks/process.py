@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,11 @@ def forget_peak() -> int | None:
         CLEAR.write_text("5", encoding="utf-8")
         return resident("VmRSS")
     return resident("VmHWM")
+
+
+def cpu_seconds() -> float:
+    """Return the time that all processors have spent for this process and for its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def growth(before: int | None) -> int | None:

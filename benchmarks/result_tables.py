@@ -518,6 +518,9 @@ def tables(results: Results) -> Iterator[str]:
     """Mean ranks, joker against the best tree model of each set, intervals, calibration, and all scores."""
     found = table_summary.scores(results)
     yield from _ranking(found)
+    if cpu := table_summary.cpu_seconds(results):
+        rows = [[model, f"{median(s):.1f} s", f"{max(s):.1f} s", len(s)] for model, s in cpu.items()]
+        yield table(("model", "CPU time of a fit, median", "longest", "fits"), rows)
     for model, description in FIRST_SPLIT_ONLY.items():
         if first := table_summary.first_split(found, model):
             yield (

@@ -4,8 +4,8 @@
     python benchmarks/search_ablations.py --jobs 8    # so many runs at once, each with one thread
 
 The rows of a set are those of its training part in benchmarks/tables.py, split 0: four fifths are fitted and the rest
-is scored, so no test row is read. "tune" is `joker.tune` with `max_time=30` on columns encoded by hand, and "table" is
-JokerClassifier or JokerRegressor with `max_time=60`. The error is the RMSE in units of the deviation of the target, or
+is scored, so no test row is read. "tune" is `joker.tune` on columns encoded by hand, and "table" is JokerClassifier or
+JokerRegressor with the default effort. The error is the RMSE in units of the deviation of the target, or
 the share of wrong classes.
 """
 
@@ -18,7 +18,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import common
+import process
 
-SEED, LIMIT, HELD_SHARE = 0, 60.0, 0.2
+SEED, HELD_SHARE = 0, 0.2
 TUNED = ("kin40k", "protein", "diamonds")
 FITTED = ("kin40k", "covtype-50k", "diamonds", "protein")
 SETTLED = ("higgs33k", "a9a", "covtype-50k", "kin40k")
@@ -42,9 +42,9 @@ def _same_rows(rows: Any, count: int, seed: int) -> Iterator[Any]:
     return itertools.repeat(np.random.RandomState(seed).permutation(rows)[:count])
 
 
-def _as_it_is(problem: Any, candidate: Any, search: Any, seconds: float) -> Any:
-    """Return a candidate with the settings of the search; in place of `joker.tables.refit.refined`."""
-    return candidate
+def _no_fits(*given: Any) -> list[Any]:
+    """Plan no fit on more rows than the search has; in place of `joker.tables.plan._refits`."""
+    return []
 
 
 # The first choice of each axis is the present code; a value replaces the constant of the module.
@@ -53,18 +53,15 @@ AXES: dict[str, dict[str, tuple[str, str, Any] | None]] = {
         "40": None,
         "12": ("joker.tuning.trials", "SQUARED_TRIAL_EPOCHS", 12),
     },
-    "table: time of the search on a sample": {
-        "0.3": None,
-        "0.5": ("joker.tables.plan", "SHARE_OF_SEARCH", 0.5),
-    },
     "table: fit on many rows": {
-        "as many rows as allow an epoch": None,
-        "as many as allow three epochs": ("joker.tables.refit", "LEAST_EPOCHS", 3.0),
-        "the rows of the search": ("joker.tables.refit", "fits", lambda problem, search, seconds: []),
+        "epochs of the plan": None,
+        "half of them": ("joker.tables.plan", "REFIT_ENTRIES", {1: 1e9, 2: 3e9, 3: 6e9, 4: 1.2e10, 5: 2.5e10}),
+        "the rows of the search": ("joker.tables.plan", "_refits", _no_fits),
     },
     "table: settings of the fit on many rows": {
         "λ and bandwidth tried again": None,
-        "λ and bandwidth of the search": ("joker.tables.refit", "refined", _as_it_is),
+        "the λ of the search": ("joker.tables.refit", "SMALLER_LAMBDAS", (1.0,)),
+        "the bandwidth of the search": ("joker.tables.refit", "MAX_NARROWER", 0),
         "a gap of 0.1%": ("joker.tables.refit", "TOL_OF_MANY_ROWS", 1e-3),
     },
     "table: rows that the weights of inputs are fitted on": {
@@ -73,7 +70,7 @@ AXES: dict[str, dict[str, tuple[str, str, Any] | None]] = {
     },
     "table: kernels of many rows": {
         "gaussian, matern12": None,
-        "and laplacian": ("joker.tables.plan", "KERNELS_OF_MANY_ROWS", ("gaussian", "matern12", "laplacian")),
+        "and laplacian": ("joker.tables.refit", "KERNELS_OF_MANY_ROWS", ("gaussian", "matern12", "laplacian")),
     },
 }
 
@@ -93,7 +90,7 @@ def rows(name: str) -> tuple[Any, ...]:
 
 
 def measure(axis: str, choice: str, name: str) -> dict[str, float]:
-    """Return the error of one choice on one set, and the seconds of its fit."""
+    """Return the error of one choice on one set, and the CPU seconds of its fit."""
     import importlib
 
     import numpy as np
@@ -108,16 +105,16 @@ def measure(axis: str, choice: str, name: str) -> dict[str, float]:
         setattr(importlib.import_module(module), constant, value)
     frame, held, y, y_held, regression = rows(name)
     model = table_models.MODELS["joker.tune" if axis.startswith("tune") else "joker"]
-    fitted = model("regression" if regression else "classification", LIMIT)
-    started = time.perf_counter()
+    fitted = model("regression" if regression else "classification", table_models.Budget())
+    started = process.cpu_seconds()
     fitted.fit(frame, y)
     predicted = np.asarray(fitted.predict(held))
-    seconds = time.perf_counter() - started
+    seconds = process.cpu_seconds() - started
     if regression:
         error = float(np.sqrt(np.mean((predicted - y_held) ** 2)) / np.std(y_held))
     else:
         error = float(np.mean(predicted != y_held))
-    return {"error": round(error, 5), "seconds": round(seconds, 1)}
+    return {"error": round(error, 5), "cpu_seconds": round(seconds, 1)}
 
 
 def sets(axis: str) -> tuple[str, ...]:
@@ -149,6 +146,7 @@ def main() -> None:
         return
     path = given.out / "search_ablations.json"
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"axes": {}}
+    results["axes"] = {axis: found for axis, found in results["axes"].items() if axis in AXES}
     results["machine"] = common.machine(SEED)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 

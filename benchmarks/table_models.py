@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 SEED = 0
 Model = Any  # fit, predict and, for classes, predict_proba
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a model may search its settings."""
+
+    limit: float = 60.0  # seconds, of a model that searches until its time is up
+    effort: int = 3  # of joker
 
 
 def _numbers(frame: Any) -> list[str]:
@@ -119,36 +128,36 @@ def by_hand(train: Any, frame: Any) -> Any:
 _ENCODERS: dict[int, Any] = {}
 
 
-def boosting(task: str, limit: float) -> Model:
+def boosting(task: str, budget: Budget, **settings: Any) -> Model:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if task == "classification" else HistGradientBoostingRegressor
-    return Prepared(kind(random_state=SEED, categorical_features="from_dtype"), few_categories)
+    return Prepared(kind(random_state=SEED, categorical_features="from_dtype", **settings), few_categories)
 
 
-def forest(task: str, limit: float) -> Model:
+def forest(task: str, budget: Budget) -> Model:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     kind = RandomForestClassifier if task == "classification" else RandomForestRegressor
     return Prepared(kind(random_state=SEED), filled_codes)
 
 
-def lightgbm(task: str, limit: float) -> Model:
+def lightgbm(task: str, budget: Budget, **settings: Any) -> Model:
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     kind = LGBMClassifier if task == "classification" else LGBMRegressor
-    return Prepared(kind(random_state=SEED, verbose=-1, n_jobs=1), categories)
+    return Prepared(kind(random_state=SEED, verbose=-1, n_jobs=1, **settings), categories)
 
 
-def catboost(task: str, limit: float) -> Model:
+def catboost(task: str, budget: Budget) -> Model:
     return _catboost(task, codes)
 
 
-def catboost_categories(task: str, limit: float) -> Model:
-    return _catboost(task, words)
+def catboost_categories(task: str, budget: Budget, **settings: Any) -> Model:
+    return _catboost(task, words, **settings)
 
 
-def _catboost(task: str, prepare: Callable[[Any, Any], Any]) -> Model:
+def _catboost(task: str, prepare: Callable[[Any, Any], Any], **settings: Any) -> Model:
     from catboost import CatBoostClassifier, CatBoostRegressor
 
     class Own(Prepared):
@@ -157,10 +166,10 @@ def _catboost(task: str, prepare: Callable[[Any, Any], Any]) -> Model:
             super().fit(frame, y)
 
     kind = CatBoostClassifier if task == "classification" else CatBoostRegressor
-    return Own(kind(random_seed=SEED, verbose=False, allow_writing_files=False, thread_count=1), prepare)
+    return Own(kind(random_seed=SEED, verbose=False, allow_writing_files=False, thread_count=1, **settings), prepare)
 
 
-def tuned(task: str, limit: float) -> Model:
+def tuned(task: str, budget: Budget) -> Model:
     """`joker.tune` on the encoding made by hand; regression targets are scaled."""
     import joker
 
@@ -169,7 +178,7 @@ def tuned(task: str, limit: float) -> Model:
             y = np.asarray(y)
             self.mean, self.scale = (y.mean(), y.std()) if task == "regression" else (0.0, 1.0)
             targets = (y - self.mean) / self.scale if task == "regression" else y
-            self.inner = joker.tune(x, targets, task=task, random_state=SEED, max_time=limit / 2).estimator
+            self.inner = joker.tune(x, targets, task=task, random_state=SEED).estimator
             self.classes_ = getattr(self.inner, "classes_", None)
 
         def predict(self, x: Any) -> Any:
@@ -185,7 +194,7 @@ def tuned(task: str, limit: float) -> Model:
     return Prepared(Tune(), by_hand)
 
 
-def svm(task: str, limit: float) -> Model:
+def svm(task: str, budget: Budget) -> Model:
     from sklearn.model_selection import GridSearchCV
     from sklearn.svm import SVC, SVR
 
@@ -194,14 +203,14 @@ def svm(task: str, limit: float) -> Model:
     return Prepared(GridSearchCV(model, grid, cv=3), by_hand)
 
 
-def xrfm(task: str, limit: float) -> Model:
+def xrfm(task: str, budget: Budget) -> Model:
     """xRFM with its own rounds of feature learning; a fifth of the rows chooses the round."""
-    return Prepared(_Xrfm(task, limit, searched=False), by_hand)
+    return Prepared(_Xrfm(task, budget.limit, searched=False), by_hand)
 
 
-def searched_xrfm(task: str, limit: float) -> Model:
+def searched_xrfm(task: str, budget: Budget) -> Model:
     """xRFM with a random search, as its authors do: the same fifth of the rows chooses settings and round."""
-    return Prepared(_Xrfm(task, limit, searched=True), by_hand)
+    return Prepared(_Xrfm(task, budget.limit, searched=True), by_hand)
 
 
 class _Xrfm:
@@ -287,7 +296,7 @@ def _xrfm_settings(random: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def realmlp(task: str, limit: float) -> Model:
+def realmlp(task: str, budget: Budget) -> Model:
     """RealMLP with its default settings, for rows with categories and without missing numbers."""
     from pytabkit import RealMLP_TD_Classifier, RealMLP_TD_Regressor
 
@@ -295,15 +304,15 @@ def realmlp(task: str, limit: float) -> Model:
     return Prepared(kind(device="cpu", n_cv=1, n_refit=0, n_threads=1, random_state=SEED), filled_categories)
 
 
-def joker_table(task: str, limit: float) -> Model:
+def joker_table(task: str, budget: Budget) -> Model:
     """`JokerClassifier` or `JokerRegressor` on the frame as it is."""
     import joker
 
     kind = joker.JokerClassifier if task == "classification" else joker.JokerRegressor
-    return kind(random_state=SEED, max_time=limit)
+    return kind(random_state=SEED, effort=budget.effort)
 
 
-MODELS: dict[str, Callable[[str, float], Model]] = {
+MODELS: dict[str, Callable[[str, Budget], Model]] = {
     "joker": joker_table,
     "joker.tune": tuned,
     "HistGradientBoosting": boosting,

@@ -29,6 +29,17 @@ def scores(results: dict[str, Any]) -> Scores:
     return found
 
 
+def cpu_seconds(results: dict[str, Any]) -> dict[str, list[float]]:
+    """Return the CPU seconds of all finished fits of each model; fits of earlier versions have none."""
+    found: dict[str, list[float]] = {}
+    for models in results["sets"].values():
+        for model, splits in models.items():
+            found.setdefault(model, []).extend(
+                entry["fit_cpu_seconds"] for entry in splits.values() if "fit_cpu_seconds" in entry
+            )
+    return {model: values for model, values in found.items() if values}
+
+
 def compared(found: Scores) -> dict[str, Any]:
     """Return the mean rank of each model, and joker against the best tree model of each set.
 
@@ -130,11 +141,17 @@ def bootstrap(found: Scores, model: str) -> dict[str, Any]:
     return {"sets": len(signs), "wins": wins, "mean_sign": float(signs.mean()), "low": float(low), "high": float(high)}
 
 
+def _cpu(seconds: list[float] | None) -> str:
+    if not seconds:
+        return ""
+    return f"  CPU seconds of a fit: median {np.median(seconds):.1f}, longest {max(seconds):.1f}"
+
+
 def text(results: dict[str, Any]) -> str:
     """Return the comparison as lines."""
-    found = scores(results)
+    found, cpu = scores(results), cpu_seconds(results)
     result = compared(found)
-    lines = [f"{model:24s} mean rank {rank:.2f}" for model, rank in result["mean_rank"].items()]
+    lines = [f"{model:24s} mean rank {rank:.2f}{_cpu(cpu.get(model))}" for model, rank in result["mean_rank"].items()]
     for name, entry in result["sets"].items():
         mark = "" if entry["at_least_as_good"] else "  <- behind"
         lines.append(

@@ -2,12 +2,14 @@
 
     python benchmarks/tables.py                                     # every set, model and split: many hours
     python benchmarks/tables.py --sets wine,cells --models joker,LightGBM --splits 0,1
+    python benchmarks/tables.py --models joker --effort 1           # into a results file of its own
     python benchmarks/tables.py --missing                           # only what has no result yet
     python benchmarks/tables.py --summary                           # mean ranks and wins of what there is
 
 Sets: twelve tables with words and missing values, and five numeric sets. Each split tests on a fifth of the rows,
-by the seed of the split. A model is fitted in its own process, with --limit seconds for fit and prediction. The results
-are written after every fit. No choice of any model uses a test row.
+by the seed of the split. A model is fitted in its own process. joker searches by --effort and has no time limit; the
+others have --limit seconds for fit and prediction. Each result has the CPU seconds of the fit, children included. The
+results are written after every fit. No choice of any model uses a test row.
 """
 
 from __future__ import annotations
@@ -29,26 +31,28 @@ import table_sets
 import table_summary
 from scipy.special import softmax
 
-LIMIT = 60.0  # seconds
+LIMIT, EFFORT = table_models.Budget().limit, table_models.Budget().effort
 COVERAGE = 0.9  # nominal, of prediction intervals
 BINS = 10  # of the calibration error
 GRACE = 3.0  # a fit may take so many times its limit before its process is ended
+UNLIMITED = ("joker", "joker.tune")  # the clock does not decide what they search
+LONGEST = 7_200.0  # seconds, after which their process is ended
 SPLITS = 5
 
 
-def work(send: process.Send, name: str, model: str, seed: int, limit: float) -> None:
+def work(send: process.Send, name: str, model: str, seed: int, budget: table_models.Budget) -> None:
     """Fit one model on one split, and send its scores."""
     warnings.simplefilter("ignore")
     part = table_sets.part(name, seed)
     try:
-        fitted = table_models.MODELS[model](part.task, limit)
+        fitted = table_models.MODELS[model](part.task, budget)
     except ImportError as error:
         send({"not_installed": str(error)})
         return
     send({"rows": len(part.frame)})
-    before, started = process.forget_peak(), time.perf_counter()
+    before, started, cpu = process.forget_peak(), time.perf_counter(), process.cpu_seconds()
     fitted.fit(part.frame, part.y)
-    seconds, peak = time.perf_counter() - started, process.growth(before)
+    seconds, peak, cpu = time.perf_counter() - started, process.growth(before), process.cpu_seconds() - cpu
     started = time.perf_counter()
     found = fitted.predict(part.test_frame)
     predicting = time.perf_counter() - started
@@ -56,6 +60,7 @@ def work(send: process.Send, name: str, model: str, seed: int, limit: float) -> 
         {
             "scores": scores(part, fitted, found),
             "fit_seconds": round(seconds, 2),
+            "fit_cpu_seconds": round(cpu, 2),
             "predict_seconds": round(predicting, 2),
             "peak_growth_bytes": peak,
         }
@@ -117,13 +122,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", default=",".join(table_sets.SETS), help="the sets, with commas")
     parser.add_argument("--models", default=";".join(table_models.MODELS), help="the models, with semicolons")
     parser.add_argument("--splits", default=",".join(map(str, range(SPLITS))), help="the seeds of the splits")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each fit")
+    parser.add_argument("--effort", type=int, default=EFFORT, help="of joker")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each fit of another model")
     parser.add_argument("--missing", action="store_true", help="skip what has a result")
     parser.add_argument("--summary", action="store_true", help="show mean ranks and wins, and run nothing")
     parser.add_argument("--out", type=Path, default=None, help="the results file")
     options = parser.parse_args(arguments)
-    default = "tables.json" if options.limit == LIMIT else f"tables_{options.limit:g}s.json"
-    out: Path = options.out or common.RESULTS / default
+    out: Path = options.out or common.RESULTS / _results_file(options.limit, options.effort)
+    budget = table_models.Budget(options.limit, options.effort)
     results = json.loads(out.read_text(encoding="utf-8")) if out.is_file() else {"sets": {}}
     if options.summary:
         print(table_summary.text(results))
@@ -134,18 +140,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 kept = results["sets"].setdefault(name, {}).setdefault(model, {})
                 if options.missing and str(seed) in kept:
                     continue
-                found = process.apart(work, (name, model, seed, options.limit), GRACE * options.limit)
+                longest = LONGEST if model in UNLIMITED else GRACE * options.limit
+                found = process.apart(work, (name, model, seed, budget), longest)
                 kept[str(seed)] = {**found, "date": common.machine(seed)["date"]}
                 print(f"{name:12s} {model:22s} {seed}  {_line(found)}", flush=True)
-                results |= {"limit_seconds": options.limit, "machine": common.machine(0)}
+                results |= {"limit_seconds": options.limit, "effort": options.effort, "machine": common.machine(0)}
                 common.write_json(out, results)
+
+
+def _results_file(limit: float, effort: int) -> str:
+    """Return the name of the file for these settings, which are not mixed."""
+    of_limit = "" if limit == LIMIT else f"_{limit:g}s"
+    return f"tables{of_limit}{'' if effort == EFFORT else f'_effort{effort}'}.json"
 
 
 def _line(found: dict[str, Any]) -> str:
     if "scores" not in found:
         return str(found)
     text = "  ".join(f"{name} {value:.4f}" for name, value in found["scores"].items())
-    return f"{text}  fit {found['fit_seconds']:.1f} s  predict {found['predict_seconds']:.1f} s"
+    seconds = f"fit {found['fit_seconds']:.1f} s, CPU {found['fit_cpu_seconds']:.1f} s"
+    return f"{text}  {seconds}  predict {found['predict_seconds']:.1f} s"
 
 
 if __name__ == "__main__":
