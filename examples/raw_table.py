@@ -3,7 +3,7 @@ A table with categories, dates and missing values
 =================================================
 
 ``JokerRegressor`` takes a DataFrame of mixed types. It infers the types of the columns, encodes them, searches the
-hyperparameters (kernel, bandwidth and λ), and predicts with intervals.
+hyperparameters (kernel, bandwidth and λ), and predicts with intervals. ``effort`` says how much is searched.
 
 ``python examples/raw_table.py [--quick]``
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from joker import JokerRegressor
 
-n, seconds = (300, 1) if "--quick" in sys.argv else (1_500, 10)
+n, effort = (300, 1) if "--quick" in sys.argv else (1_500, 2)
 rng = np.random.default_rng(0)
 towns = {"Bern": 2.0, "Basel": 2.6, "Chur": 1.4, "Genf": 3.1, "Zug": 3.5}
 
@@ -38,10 +38,11 @@ def sample(n):
 
 houses, prices = sample(n)
 new_houses, new_prices = sample(500)
-model = JokerRegressor(max_time=seconds, random_state=0).fit(houses, prices)
+model = JokerRegressor(effort=effort, random_state=0).fit(houses, prices)
 predicted, band = model.predict(new_houses), model.predict_interval(new_houses, coverage=0.9)
 inside = np.mean((band[:, 0] <= new_prices) & (new_prices <= band[:, 1]))
 print(f"R² {model.score(new_houses, new_prices):.3f} on new houses, {inside:.0%} inside their 90 % interval")
+print(model)
 for column in model.columns_:
     print(f"  {column['name']:6} {column['kind']:9} {column['encoding']}")
 
@@ -59,7 +60,7 @@ left.plot(limit, limit, "--", color="0.4", linewidth=1, label="exact")
 left.set(xlabel="predicted price, 1,000 CHF", ylabel="true price, 1,000 CHF", xlim=limit, ylim=limit)
 left.legend(loc="upper left")
 names = [column["name"] for column in model.columns_]
-right.barh(names, 100 * np.nan_to_num(model.feature_importances_), color="C0")
+right.barh(names, 100 * model.feature_importances_, color="C0")
 right.set(xlabel="importance, %")
 right.invert_yaxis()
 plt.show()

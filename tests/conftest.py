@@ -1,6 +1,7 @@
 """What every test shares: number of threads, settings of hypothesis, skipping of GPU tests, and fixtures."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # The workers of pytest-xdist share the cores. torch and NumPy read this variable when they are imported, so it is set
@@ -34,6 +35,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rng() -> np.random.Generator:
     """A fresh generator with the same seed in every test."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def few_trials() -> Iterator[None]:
+    """Give every search of a table model two candidates: for tests of what is around the search."""
+    from joker.tables import plan
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "QUICK_TRIALS", 2)
+        patch.setattr(plan, "TRIALS", 3)
+        yield
 
 
 @pytest.fixture(scope="session")

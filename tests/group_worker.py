@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -15,7 +16,7 @@ import torch
 import joker
 from joker.callbacks import Callback, Checkpoint, Run
 from joker.data.store.format import RowFile
-from joker.errors import JokerError, ProcessesDiffer
+from joker.errors import JokerError
 
 N = 300
 rng = np.random.default_rng(0)
@@ -56,32 +57,22 @@ def same(out: str) -> None:
         store = joker.data.convert(f"{out}.{processes.rank}.npz", f"{out}.{processes.rank}.rows", target="y")
         model = joker.KernelHuber(**BASE, n_features=50).fit(store)
         found["from a store"] = model.predict(X)
-        found["differences"] = [difference(what, processes.rank == processes.size - 1) for what in DIFFERENCES]
         resumed_fit(out, 2).save(f"{out}.joker")
         assert Path(f"{out}.joker").exists()  # in every process: all wait for the first
     if processes.rank == 0:
         torch.save(found, out)
 
 
-DIFFERENCES = ("lam", "settings", "targets", "values of X")
+def differ(out: str, part: str) -> None:
+    """Do what processes do together, once alike and then with each difference in the last process."""
+    import differing_ranks
 
-
-def difference(what: str, last: bool) -> str:
-    """Return the error of a fit where the last process has another λ, seed, target or row."""
-    inputs, target, settings = X.copy(), y.copy(), dict(BASE)
-    if last and what == "lam":
-        settings["lam"] = 2.0
-    elif last and what == "settings":
-        settings["block_size"] = 65
-    elif last and what == "targets":
-        target[7] += 1
-    elif last:
-        inputs[3, 1] += 1
-    try:
-        joker.KernelHuber(**settings, scale_target=False, n_features=50).fit(inputs, target)
-    except ProcessesDiffer as error:
-        return str(error)
-    return ""
+    with joker.distributed.group() as processes:
+        last = processes.rank == processes.size - 1
+        said = {name: differing_ranks.error_of(name, last) for name in differing_ranks.names(part)}
+        together = processes.collect(said)
+    if processes.rank == 0:
+        Path(out).write_text(json.dumps(together), encoding="utf-8")
 
 
 def resumed_fit(out: str, epochs: int, data: Any = X, target: Any = CLASSES) -> joker.KernelLogistic:
@@ -189,7 +180,7 @@ def shared(folder: str) -> None:
             found["resumed"] = resumed_fit(folder + "/shared", epochs, store, None).decision_function(X)
         numbers = joker.data.open_shared(place / "numbers", "y", dtype="float64", scratch=place)
         found["numbers folder"] = shared_fit("numbers folder", numbers).predict(X)
-        found["numbers"] = processes.collect(files.numbers)
+        found["numbers"] = processes.collect(files.numbers.tolist())
         found["scaling"] = [files.scaling.mean.numpy(), files.scaling.deviation.numpy()]
         found["errors"] = [refused(*case) for case in shared_errors(place, store)]
         found["read"] = processes.collect(read)

@@ -700,7 +700,7 @@ def test_every_error_class_is_met_here():
     }  # met there
     of_estimators = {errors.EdgeOfPath, errors.GuessedTask, errors.UnknownSetting}
     of_groups = {errors.ProcessesDiffer, errors.ProcessLost}
-    of_plots, of_cards = {errors.MissingPackage}, {errors.CaptureFailed, errors.SlowerWithoutTriton}
+    of_plots, of_cards = {errors.MissingPackage, errors.OutOfTime}, {errors.CaptureFailed, errors.SlowerWithoutTriton}
     assert {error for _, error, *_ in TABLE.values()} == {
         error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, JokerError)
     } - {JokerError, *of_files, *of_estimators, *of_plots, *of_cards, *of_groups}

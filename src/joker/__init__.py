@@ -3,11 +3,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from joker import callbacks, distributed, errors, features, kernels, losses, solvers
-from joker.models import Machine, load
-from joker.prepare import Training, prepare
-from joker.runtime import VERSION as __version__
-from joker.solvers import Reason, Report, Settings
+from joker import interrupts
+
+interrupts.end_quietly()  # before the imports that take long
+
+from joker import callbacks, distributed, errors, features, kernels, losses, solvers  # noqa: E402
+from joker.models import Machine, load  # noqa: E402
+from joker.prepare import Training, prepare  # noqa: E402
+from joker.runtime import VERSION as __version__  # noqa: E402
+from joker.solvers import Reason, Report, Settings  # noqa: E402
 
 if TYPE_CHECKING:
     from joker import export
