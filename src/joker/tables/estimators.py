@@ -442,8 +442,8 @@ columns : mapping from str to str, or None
 scoring : str, callable or None
     The scorer of scikit-learn that `joker.tune` chooses settings by; by default the loss decides.
 effort : int
-    How much is searched, from 1 to 5: 1 takes a few seconds for 10,000 rows, 3 about a minute of two cores, and 5 some
-    minutes. ``print(model.plan(X, y))`` shows the work. The same data, seed and effort give the same model.
+    How much is searched, from 1 to 5. ``print(model.plan(X, y))`` shows the work, with an estimate of seconds. The same
+    data, seed and effort give the same model.
 max_time : float or None
     Seconds after which the fit ends with the best model so far, with a warning: a brake. What is searched does not
     depend on the clock.

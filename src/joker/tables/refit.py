@@ -56,12 +56,6 @@ class EnsembleCandidate:
     rows: int = 0  # that the model was fitted on
     refits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
 
-    @property
-    def name(self) -> str:
-        """What the candidate is, for reports."""
-        model = self.member.model
-        return f"{model.kernel}, bandwidth {np.min(model.bandwidth_):.3g}, λ {float(model.lam_):.3g}"
-
 
 @dataclass(frozen=True, eq=False)
 class FittedEnsemble:
@@ -79,11 +73,6 @@ class FittedEnsemble:
     held_loss: float = float("inf")
     losses: dict[int, float] = field(default_factory=dict)  # of held-out rows, after the steps of each effort
     plan: SearchPlan | None = None
-
-    def weight(self, candidate: EnsembleCandidate) -> float:
-        """Return the weight of a candidate in the ensemble; 0 if it is not a member."""
-        weights = [m.weight for m, c in zip(self.ensemble.members, self.kept, strict=True) if c is candidate]
-        return weights[0] if weights else 0.0
 
 
 def fit_ensemble(
