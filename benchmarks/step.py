@@ -111,13 +111,38 @@ def cases() -> list[Case]:
         Case("15 columns, m 50,000, alone", "squared_hinge", 0.7, m=50_000, t=15, alone=True),
         Case("ridge, m 10,000", "squared", 0.25, m=10_000),
         Case("ridge with momentum, m 50,000", "squared", 0.7, m=50_000, momentum=True),
-        Case("exact gaussian", "squared", 5.0, b=2_048, m=None, d=90, n=463_715),
-        Case("exact laplacian", "squared", 12.0, b=2_048, m=None, d=90, n=463_715, kernel="laplacian"),
+        *exact_cases(),
         Case("structured", "squared_hinge", 3.0, m=200_000, d=3_072, t=10, n=20_000, features="structured"),
         Case("8.8 M rows on the GPU", "squared_hinge", 0.7, n=8_800_000),
         Case("8.8 M rows in host memory", "squared_hinge", 0.8, n=8_800_000, host=True),
         Case("8.8 M rows on the GPU, alone", "squared_hinge", 0.7, n=8_800_000, alone=True),
         Case("8.8 M rows in host memory, alone", "squared_hinge", 0.8, n=8_800_000, host=True, alone=True),
+    ]
+
+
+def exact_cases() -> list[Case]:
+    """Return the steps with exact kernels: a limit is the number of entries over the entries a second that we want."""
+    wanted = {11: 1.4e12, 28: 1.4e12, 54: 8e11, 90: 6e11}
+
+    def case(
+        name: str, d: int, n: int = 1_844_352, b: int = 2_048, loss: str = "squared_hinge", **options: Any
+    ) -> Case:
+        return Case(f"exact {name}", loss, n * b / wanted[d] * 1e3, b=b, m=None, d=d, n=n, **options)
+
+    return [
+        *(
+            case(f"{kernel}, {d} inputs", d, kernel=kernel)
+            for kernel in ("gaussian", "matern12", "matern32", "matern52", "cauchy", "laplacian")
+            for d in wanted
+        ),
+        case("gaussian, 54 inputs, 7 columns", 54, t=7),
+        case("matern12, 54 inputs, 0.5 M rows", 54, n=464_810, kernel="matern12"),
+        case("matern12, 54 inputs, 0.5 M rows, 7 columns", 54, n=464_810, kernel="matern12", t=7),
+        case("gaussian, 28 inputs, 0.2 M rows", 28, n=200_000),
+        case("gaussian, 28 inputs, 0.5 M rows", 28, n=464_810),
+        case("gaussian, 28 inputs, 8.8 M rows, hinge", 28, n=8_800_000, loss="hinge"),
+        case("gaussian, 28 inputs, b 8,192", 28, b=8_192),
+        case("matern12, 11 inputs, b 8,192, ridge", 11, b=8_192, loss="squared", kernel="matern12"),
     ]
 
 
@@ -146,9 +171,34 @@ def synchronisations(run: Callable[[], object], calls: int = 20) -> int:
     return sum("called a synchronizing" in str(warning.message) for warning in found)
 
 
+# What an H200 can do in a second: float16 operations of tensor cores, special functions, float32 instructions, bytes.
+TENSOR, SPECIAL, ARITHMETIC, BYTES = 7.9e14, 3.8e12, 3.0e13, 4.8e12
+
+
+def exact_floor(case: Case) -> dict[str, float]:
+    """Return the milliseconds that each unit of a GPU needs for the entries of a step; the largest is a floor."""
+    entries = case.n * case.b
+    sums = 1 if case.t == 1 else 2 * 4 * case.t  # a product of two parts with two parts, on tensor cores
+    by_differences = case.kernel == "laplacian"
+    width = 16 if case.d <= 16 else 32 if case.d <= 32 else 64 if case.d <= 64 else -(-case.d // 32) * 32
+    units = {
+        "tensor": entries * ((0 if by_differences else 3 * 2 * width) + (sums if case.t > 1 else 0)) / TENSOR,
+        "special": entries * (2 if case.kernel.startswith("matern") else 1) / SPECIAL,
+        "arithmetic": entries * (2 * case.d if by_differences else 4) / ARITHMETIC,
+        "bytes": (case.n * (8 * width + 16 * case.t) + 4 * case.b * case.b) / BYTES,
+    }
+    return {name: round(1e3 * seconds, 4) for name, seconds in units.items()}
+
+
 def floor(case: Case) -> float | None:
-    """Return the milliseconds of XW, cos, K_BB, Ψθ and Ψᵀs in plain torch; None where a step has other operations."""
-    if case.m is None or case.features == "structured":
+    """Return a lower bound of the milliseconds of a step; None for structured features.
+
+    With features it is the time of XW, cos, K_BB, Ψθ and Ψᵀs in plain torch. With an exact kernel it is that of the
+    busiest unit of the GPU, without the block solve.
+    """
+    if case.m is None:
+        return max(exact_floor(case).values())
+    if case.features == "structured":
         return None
     x, W = torch.randn(case.b, case.d, device=CUDA), torch.randn(case.d, case.m, device=CUDA)
     phase, theta = torch.rand(case.m, device=CUDA), torch.randn(case.m, case.t, device=CUDA)
@@ -187,6 +237,8 @@ def measure(case: Case) -> dict[str, Any]:
     del descent
     torch.cuda.empty_cache()
     least = floor(case)
+    if case.m is None:
+        result |= {"entries_per_second": round(case.n * case.b / ms * 1e3, -9), "floor_by_unit": exact_floor(case)}
     return result | ({} if least is None else {"floor_ms": round(least, 4), "of_floor": round(ms / least, 2)})
 
 
@@ -206,6 +258,8 @@ def line(name: str, result: dict[str, Any]) -> str:
     share = f"{result['of_floor']:.2f} x floor" if "of_floor" in result else ""
     verdict = "" if result["ms"] <= result["limit_ms"] else "ABOVE"
     syncs, peak = result.get("synchronisations", "-"), result["peak_bytes"] / 1e9
+    if "entries_per_second" in result:
+        share += f" {result['entries_per_second'] / 1e12:.2f}e12 entries/s"
     return (
         f"{name:32s} {result['ms']:9.3f} ms (limit {result['limit_ms']:g}) {share:14s} peak {peak:6.3f} GB  "
         f"syncs {syncs}  products {result.get('products_per_column', '-')} {verdict}"

@@ -34,7 +34,8 @@ def exact(name, x, z):
 
 def run(name, *arguments, **options):
     profile = gram.PROFILES[name]
-    launch = gram.launch_difference_product if profile.differences else gram.launch_radial_product
+    by_differences = profile.by_differences(arguments[0].shape[1])
+    launch = gram.launch_difference_product if by_differences else gram.launch_radial_product
     return launch(*arguments, profile, SIGMA, **options)
 
 
@@ -59,7 +60,8 @@ PRODUCTS = [
     ("matern12", 1, {}),
     ("gaussian", 1, {}),
     ("gaussian", 3, {}),
-    ("gaussian", 1, {"split": False}),
+    ("gaussian", 40, {}),
+    ("matern12", 3, {}),
     ("cauchy", 1, {}),
     ("matern52", 1, {}),
 ]

@@ -10,13 +10,13 @@ from torch import Tensor
 from joker.ops.triton_support import ALIGNMENT, has_triton
 from joker.runtime.devices import multiprocessors, on_device
 
-ROW_TILE = 8  # rows of K that a program multiplies at once, and the fewest that it is given
+FEWEST_ROWS_OF_K = 8  # that a program is given
 REGISTERS = 65_536  # of a multiprocessor, for all programs that run on it
 MOST_REGISTERS = 255  # of a thread: the limit of the hardware
 WARP = 32  # threads
 K_REGISTERS = 128  # entries of K that a thread may keep in registers
 FEW_COLUMNS = 16  # with at most as many columns of 512 rows, programs of four warps keep all of K in registers
-LARGEST_BLOCK = 4_096  # rows: a program holds some vectors of this length in registers
+LARGEST_BLOCK = 8_192  # rows: a program holds some vectors of this length in registers
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ class LaunchShape:
         return min(4, max(1, self.width // (WARP * self.warps)))
 
     @property
+    def tile(self) -> int:
+        """Rows of K that a program multiplies at once."""
+        return self.rows if self.held else 4 if self.width > 4_096 else 8
+
+    @property
     def held(self) -> bool:
         """Whether a program keeps its rows of K in registers and reads them only once."""
         return self.rows * self.width <= K_REGISTERS * WARP * self.warps
@@ -67,9 +72,9 @@ def launch_shape(b: int, t: int, multiprocessors: int) -> LaunchShape:
     """Choose groups that all run at the same time, since the programs of a group wait for one another."""
     width = 1 << max(b - 1, 15).bit_length()
     # Warps of a program and programs of a multiprocessor, chosen by measurement on one H200.
-    warps, together = (8, 1) if width > 512 else (4, 2) if t <= FEW_COLUMNS else (8, 2)
+    warps, together = (16, 1) if width > 4_096 else (8, 1) if width > 512 else (4, 2) if t <= FEW_COLUMNS else (8, 2)
     programs = max(1, together * multiprocessors)
-    group = min(1 << (max(1, programs // t).bit_length() - 1), width // ROW_TILE)
+    group = min(1 << (max(1, programs // t).bit_length() - 1), width // FEWEST_ROWS_OF_K)
     # With more registers, fewer programs would run at the same time, and these would wait for ever for the others.
     registers = min(MOST_REGISTERS, REGISTERS // (WARP * warps * together))
     return LaunchShape(width, warps, programs, group, min(t, programs // group), registers)
@@ -121,7 +126,7 @@ def solve(
             tol, torch.finfo(K.dtype).eps, max_products, max_models, float(patience), b, t,
             K.stride(0), y.stride(0), y.stride(1), c.stride(0), c.stride(1),
             FORM=dual.form, FLOOR=dual.floor, START=dual.start, MARGIN=dual.margin, KINK=dual.kinked,
-            B=B, ROWS=shape.rows, TILE=shape.rows if shape.held else ROW_TILE, GROUP=group, LANES=shape.lanes,
+            B=B, ROWS=shape.rows, TILE=shape.tile, GROUP=group, LANES=shape.lanes,
             HELD=shape.held, PACK=shape.pack, num_warps=shape.warps, maxnreg=shape.registers,
         )  # fmt: skip
     return new, change, linear, outcome, products

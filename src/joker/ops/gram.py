@@ -30,37 +30,48 @@ from joker.ops.triton_support import (
 from joker.runtime.devices import on_device
 
 MOST_COLUMNS = 64  # with more, the kernel matrix costs little compared with its product with v
+COLUMNS = 32  # of v that a program takes
 TILE = 128  # the number of rows of every tile divides it
-DEPTH = 32  # inputs that a tile of the product form takes at a time
+DEPTH = 32  # inputs that a tile of the product form takes at a time, where it does not take all
+LEAST_DEPTH, MOST_DEPTH = 16, 64  # inputs that it takes at once
 MATRIX_TILE = (64, 64)  # rows of x and of z
-PRODUCT_TILE = (128, 64)  # rows of x and of z
+DIFFERENCE_TILE = (128, 64)  # rows of x and of z
+NEAR_TILE = (16, 64)
+# A squared distance below this share of the squared norms has lost too many digits for a root; see `near_rows_kernel`.
+NEAR = 512 * torch.finfo(torch.float32).eps
+FEW_INPUTS = 4  # up to which rows are often near one another, and differences cost as little as a product
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A kernel as a function of a distance."""
+    """A kernel as a function of a distance r."""
 
     name: str  # in the fused kernels
     norm: int  # 1: a function of ‖x − z‖₁/σ; 2: of ‖x − z‖₂²/σ²
-    differences: bool  # whether it needs the difference form
+    unit: float  # the factor of r with which the fused kernels need only powers of 2: they compute exp2(−unit · r)
     value: Callable[[Tensor], Tensor]  # the function in plain torch
+    root: bool = False  # whether it falls with the root of a small r, which amplifies the error of r
+
+    def by_differences(self, d: int) -> bool:
+        """Whether products with d inputs are computed by differences; else on tensor cores."""
+        return self.norm == 1 or (self.root and d <= FEW_INPUTS)
 
 
 def _matern(s: Tensor, polynomial: Tensor) -> Tensor:
     return polynomial * torch.exp(-s)
 
 
+LOG2E = 1 / math.log(2)
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("exponential", 1, True, lambda r: torch.exp(-r)),
-        Profile("distance", 1, True, lambda r: r),
-        Profile("gaussian", 2, False, lambda r: torch.exp(-r / 2)),
-        Profile("cauchy", 2, False, lambda r: 1 / (1 + r)),
-        # The square root of a small number amplifies its error.
-        Profile("matern12", 2, True, lambda r: torch.exp(-r.sqrt())),
-        Profile("matern32", 2, False, lambda r: _matern((3 * r).sqrt(), 1 + (3 * r).sqrt())),
-        Profile("matern52", 2, False, lambda r: _matern((5 * r).sqrt(), 1 + (5 * r).sqrt() + 5 * r / 3)),
+        Profile("exponential", 1, LOG2E, lambda r: torch.exp(-r)),
+        Profile("distance", 1, 1.0, lambda r: r),
+        Profile("gaussian", 2, LOG2E / 2, lambda r: torch.exp(-r / 2)),
+        Profile("cauchy", 2, 1.0, lambda r: 1 / (1 + r)),
+        Profile("matern12", 2, LOG2E**2, lambda r: torch.exp(-r.sqrt()), root=True),
+        Profile("matern32", 2, 3 * LOG2E**2, lambda r: _matern((3 * r).sqrt(), 1 + (3 * r).sqrt())),
+        Profile("matern52", 2, 5 * LOG2E**2, lambda r: _matern((5 * r).sqrt(), 1 + (5 * r).sqrt() + 5 * r / 3)),
     )
 }
 
@@ -107,7 +118,7 @@ def add_product(
         return False
     shape, (n, d) = PROFILES[profile], x.shape
     side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes)
-    run = launch_difference_product if shape.differences else launch_radial_product
+    run = launch_difference_product if shape.by_differences(d) else launch_radial_product
     for i, j in product(range(0, n, side), range(0, z.shape[0], side)) if side else ():
         out[i : i + side] += run(x[i : i + side], z[j : j + side], v[j : j + side], shape, scale)
     return side > 0
@@ -115,18 +126,24 @@ def add_product(
 
 def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int]) -> int:
     """Return the number of rows of x and of z that a fused product takes at a time; 0 where it does not pay."""
-    width = round_up(d, DEPTH)
+    width = padded_inputs(d)
 
     def work(side: int) -> int:
         rows, others = min(side, n), min(side, b)
-        # Of x and of z: two parts, the norms, and a contiguous copy.
-        copies = sum(round_up(k, TILE) * (2 * width + 1) + k * d for k in (rows, others))
-        numbers = copies + others * t + width + sum_numbers(rows, t)
+        # Of x and of z: two parts of half a number, or transposed copies; the norms, and a contiguous copy.
+        copies = sum(round_up(k, TILE) * (width + 1) + k * d for k in (rows, others))
+        weights = 3 * round_up(others, TILE) * round_up(t, COLUMNS if t > COLUMNS else 1)
+        numbers = copies + weights + width + 2 * sum_numbers(rows, t)
         return 4 * numbers + rows * row_bytes[0] + others * row_bytes[1]
 
     longest = min(max(n, b), (OFFSETS - 1) // max(width, t, 1) - TILE)
     side = bisect_right(range(1, longest + 1), budget, key=work)
     return side if t <= MOST_COLUMNS and side >= min(TILE, longest) else 0
+
+
+def padded_inputs(d: int) -> int:
+    """Return the inputs of a prepared copy: a power of two that a tile takes at once, or a multiple of `DEPTH`."""
+    return round_up(d, DEPTH) if d > MOST_DEPTH else max(LEAST_DEPTH, 1 << (d - 1).bit_length())
 
 
 def launch_gram(x: Tensor, z: Tensor, profile: Profile, scale: float) -> Tensor:  # (n, d), (b, d) -> (n, b)
@@ -139,7 +156,7 @@ def launch_gram(x: Tensor, z: Tensor, profile: Profile, scale: float) -> Tensor:
     if out.numel():
         with on_device(x.device):
             difference_matrix_kernel[(-(-len(x) // R) * -(-len(z) // C),)](
-                columns, others, out, scale**-profile.norm, *out.shape, len(columns),
+                columns, others, out, profile.unit * scale**-profile.norm, *out.shape, len(columns),
                 columns.stride(0), others.stride(0), out.stride(0),
                 SQUARE=profile.norm == 2, PROFILE=profile.name, R=R, C=C, num_warps=4,
             )  # fmt: skip
@@ -152,42 +169,75 @@ def launch_difference_product(
     """Return k(x, z) v by the fused difference form."""
     from joker.ops.triton.gram import difference_product_kernel
 
-    columns, others, v = _transposed(x), _transposed(z), v.contiguous()
-    R, C = PRODUCT_TILE
-    partial, share, width = _partial_sums(x, v)
+    columns, others, weights = _transposed(x), _transposed(z), Weights(v)
+    R, C = DIFFERENCE_TILE
+    partial, share = _partial_sums(x, v, R, C)
     with on_device(x.device):
-        difference_product_kernel[-(-len(x) // R), len(partial), -(-v.shape[1] // width)](
-            columns, others, v, partial, scale**-profile.norm, len(x), len(z), len(columns), v.shape[1], share,
-            columns.stride(0), others.stride(0), v.stride(0),
-            SQUARE=profile.norm == 2, PROFILE=profile.name, R=R, C=C, T=width, num_warps=8, num_stages=2,
+        difference_product_kernel[-(-len(x) // R), len(partial), weights.programs](
+            columns, others, weights.parts, weights.unit, partial, profile.unit * scale**-profile.norm,
+            len(x), len(z), len(columns), v.shape[1], share, columns.stride(0), others.stride(0), weights.length,
+            SQUARE=profile.norm == 2, PROFILE=profile.name, R=R, C=C, T=weights.width, num_warps=8, num_stages=2,
         )  # fmt: skip
     return partial[0] if len(partial) == 1 else partial.sum(0)
 
 
 def launch_radial_product(
-    x: Tensor, z: Tensor, v: Tensor, profile: Profile, scale: float, *, split: bool = True
+    x: Tensor, z: Tensor, v: Tensor, profile: Profile, scale: float
 ) -> Tensor:  # (n, d), (b, d), (b, t) -> (n, t)
-    """Return k(x, z) v by the fused product form, on tensor cores where ``split``."""
-    from joker.ops.triton.gram import radial_product_kernel
+    """Return k(x, z) v by the fused product form, on tensor cores."""
+    from joker.ops.triton.gram import near_rows_kernel, radial_product_kernel
 
-    centre, v = z.mean(dim=0), v.contiguous()
-    left, right = (_moved(part, centre, scale, split) for part in (x, z))
-    R, C = PRODUCT_TILE
-    partial, share, width = _partial_sums(x, v)
+    weights, centre, width = Weights(v), z.mean(dim=0), padded_inputs(x.shape[1])
+    scale /= math.sqrt(profile.unit)
+    left, right = _moved(x, centre, 1 / scale, 1.0), _moved(z, centre, 1 / scale, -2.0)
+    once = width <= MOST_DEPTH
+    # Programs of four warps with the largest tiles whose sums stay in registers were fastest on one H200.
+    R, C = TILE, TILE if weights.width == 1 else TILE // 2
+    partial, share = _partial_sums(x, v, R, C)
+    sizes, names = (len(x), len(z), width, v.shape[1]), {"PROFILE": profile.name, "T": weights.width}
+    least = x.new_empty(partial.shape[:2]) if profile.root else x.new_empty(1)
     with on_device(x.device):
-        radial_product_kernel[-(-len(x) // R), len(partial), -(-v.shape[1] // width)](
-            *left, *right, v, partial, len(x), len(z), left[0].shape[1], v.shape[1], share, v.stride(0),
-            PROFILE=profile.name, SPLIT=split, K=DEPTH, R=R, C=C, T=width, num_warps=8, num_stages=2,
+        radial_product_kernel[-(-len(x) // R), len(partial), weights.programs](
+            *left, *right, weights.parts, weights.unit, partial, least, *sizes, share, weights.length,
+            LEAST=profile.root, ONCE=once, K=width if once else DEPTH, R=R, C=C, **names,
+            num_warps=4, num_stages=2 if weights.width == 1 else 3,
         )  # fmt: skip
+        if profile.root:
+            R, C = NEAR_TILE
+            near_rows_kernel[-(-len(x) // R), 1, weights.programs](
+                *left, *right[:2], weights.parts, weights.unit, partial, least, 2 * NEAR, *sizes,
+                len(partial), weights.length, R=R, C=C, **names, num_warps=4,
+            )  # fmt: skip
     return partial[0] if len(partial) == 1 else partial.sum(0)
 
 
-def _partial_sums(x: Tensor, v: Tensor) -> tuple[Tensor, int, int]:
-    """Return an empty tensor for partial sums, the rows of z in each, and the columns of v that a program takes."""
+def _partial_sums(x: Tensor, v: Tensor, R: int, C: int) -> tuple[Tensor, int]:
+    """Return an empty tensor for partial sums, and the rows of z in each."""
     (b, t), n = v.shape, len(x)
-    splits, share = shares(b, PRODUCT_TILE[1], n, -(-n // PRODUCT_TILE[0]), t)
-    width = 1 if t == 1 else min(64, max(16, 1 << (t - 1).bit_length()))
-    return x.new_empty(splits, n, t), share, width
+    splits, share = shares(b, C, n, -(-n // R), t)
+    return x.new_empty(splits, n, t), share
+
+
+class Weights:
+    """The columns of v as a fused product reads them, with zeros below.
+
+    A vector stays as it is. Several columns are divided by their largest entries, the ``unit``, and are the sums of
+    two float16 numbers, high parts and low parts side by side for each program.
+    """
+
+    def __init__(self, v: Tensor) -> None:  # (b, t)
+        b, t = v.shape
+        self.width = 1 if t == 1 else min(COLUMNS, max(8, 1 << (t - 1).bit_length()))
+        self.programs = -(-t // self.width)
+        below = (0, self.width * self.programs - t, 0, round_up(b, TILE) - b)
+        v = torch.nn.functional.pad(v, below)
+        self.parts, self.unit = v, v
+        if t > 1:
+            self.unit = v.abs().amax(dim=0).clamp_(min=torch.finfo(v.dtype).tiny)
+            v = (v / self.unit).unflatten(1, (self.programs, self.width)).transpose(0, 1)
+            high = v.half()
+            self.parts = torch.cat([high, (v - high).half()], dim=2)
+        self.length = len(v[0]) * 2 * self.width if t > 1 else len(v)  # numbers for each program
 
 
 def _transposed(x: Tensor) -> Tensor:  # (n, d) -> (d and more, n and more)
@@ -200,31 +250,29 @@ def _transposed(x: Tensor) -> Tensor:  # (n, d) -> (d and more, n and more)
 
 
 def _moved(
-    x: Tensor, centre: Tensor, scale: float, split: bool
+    x: Tensor, centre: Tensor, inverse: float, factor: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # (n, d), (d,) -> (n and more, d and more) twice, (n and more,)
-    """Return (x − centre) / scale with zeros around it, in two parts where ``split``, and its squared norms."""
+    """Return both parts of factor · (x − centre) · inverse with zeros around it, and its norms² / factor²."""
     from joker.ops.triton.gram import prepare_kernel
 
     x = rows_apart(x)
     n, d = x.shape
-    high = x.new_empty(round_up(n, TILE), round_up(d, DEPTH))
-    low = torch.empty_like(high) if split else high
-    norm = x.new_empty(len(high))
+    high = torch.empty(round_up(n, TILE), padded_inputs(d), dtype=torch.float16, device=x.device)
+    low, norm = torch.empty_like(high), x.new_empty(len(high))
     with on_device(x.device):
         prepare_kernel[(len(high) // 32,)](
-            x, centre, high, low, norm, 1 / scale, shrink(d, split), n, d, high.shape[1], x.stride(0),
-            SPLIT=split, R=32, K=DEPTH, num_warps=4,
+            x, centre, high, low, norm, inverse, shrink(d), factor, n, d, high.shape[1], x.stride(0),
+            R=32, K=min(DEPTH, high.shape[1]), num_warps=4,
         )  # fmt: skip
     return high, low, norm
 
 
-def shrink(d: int, split: bool = False) -> float:
+def shrink(d: int) -> float:
     """Return a factor of the squared norms such that rounding makes a distance of 0 negative; it is then clamped to 0.
 
-    The rounding error of a sum of d terms is a random walk and grows as √d. Two parts of 11 bits leave
-    out the product of the low ones, up to two units more.
+    The rounding error of a sum of d terms is a random walk and grows as √d.
     """
-    return 1 - (2 + 2 * split + math.sqrt(d)) * torch.finfo(torch.float32).eps
+    return 1 - (4 + math.sqrt(d)) * torch.finfo(torch.float32).eps
 
 
 TENSOR_CORE_MULTIPLE = 16  # numbers: tensor cores are fastest where the sides of a matrix are multiples of it

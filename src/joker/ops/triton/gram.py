@@ -1,10 +1,13 @@
 """Kernel matrices, and their products with vectors, for which the matrix is never stored.
 
-The arguments are prepared: transposed for the difference form; centred, split in two parts and padded
-with zeros to whole tiles for the product form. Entries outside the data are computed and not stored.
+The arguments are prepared: transposed for the difference form; centred, split in two float16 parts and padded with
+zeros to whole tiles for the product form. Distances are in a unit in which the kernel is a power of 2, see
+`joker.ops.gram.Profile`. Entries outside the data are computed and not stored, or have the weight 0.
 """
 
 from __future__ import annotations
+
+import math
 
 import triton
 import triton.language as tl
@@ -12,28 +15,29 @@ import triton.language as tl
 from joker.ops.triton_support import UNROLL as UNROLL_INPUTS
 
 UNROLL = tl.constexpr(UNROLL_INPUTS)
+LARGEST = tl.constexpr(2.0**14)  # of a prepared number: twice as much is still a float16
+LN2 = tl.constexpr(math.log(2))
 
 
 @triton.jit
 def profile(r, PROFILE: tl.constexpr):
-    """Return the kernel as a function of r, an L1 distance ("exponential") or a squared Euclidean one."""
+    """Return the kernel as a function of r, an L1 distance ("exponential") or a squared Euclidean one, in its unit."""
     if PROFILE == "distance":
         value = r
-    elif PROFILE == "exponential":
-        value = tl.exp(-r)
-    elif PROFILE == "gaussian":
-        value = tl.exp(-0.5 * r)
     elif PROFILE == "cauchy":
-        value = 1.0 / (1.0 + r)
-    elif PROFILE == "matern12":
-        value = tl.exp(-tl.sqrt(r))
-    elif PROFILE == "matern32":
-        s = tl.sqrt(3.0 * r)
-        value = (1.0 + s) * tl.exp(-s)
+        root = tl.rsqrt(1.0 + r)  # a division takes several operations
+        value = root * root
+    elif PROFILE == "exponential" or PROFILE == "gaussian":
+        value = tl.exp2(-r)
     else:
-        tl.static_assert(PROFILE == "matern52")
-        s = tl.sqrt(5.0 * r)
-        value = (1.0 + s + s * s * (1.0 / 3.0)) * tl.exp(-s)
+        s = tl.sqrt(r)
+        value = tl.exp2(-s)
+        if PROFILE == "matern32":
+            value *= s * LN2 + 1.0
+        elif PROFILE == "matern52":
+            value *= r * (LN2 * LN2 / 3.0) + (s * LN2 + 1.0)
+        else:
+            tl.static_assert(PROFILE == "matern12")
     return value
 
 
@@ -60,113 +64,173 @@ def differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE: tl.constexpr
 
 
 @triton.jit
-def add_values(total, value, v, columns, last, outputs, t, v_stride, T: tl.constexpr):
-    """Add the terms of these columns to k(x, z) v; with T = 1 `store_total` sums over the columns."""
+def add_terms(total, value, v, columns, T: tl.constexpr):
+    """Add the terms of these columns to k(x, z) v, for the T columns of v that a program takes (1: a vector).
+
+    Several columns are sums of two float16 numbers, the high parts first and then the low ones. So are the entries of
+    the kernel, and tensor cores multiply the parts, and add in float32.
+    """
     if T == 1:
-        weight = tl.load(v + columns * v_stride, mask=columns < last, other=0.0)
-        total += value * weight[None, :]
+        total += tl.sum(value * tl.load(v + columns)[None, :], axis=1)
     else:
-        inside = (columns[:, None] < last) & (outputs[None, :] < t)
-        weight = tl.load(v + columns[:, None] * v_stride + outputs[None, :], mask=inside, other=0.0)
-        total = tl.dot(value, weight, total, input_precision="ieee")
+        weight = tl.load(v + columns[:, None] * (2 * T) + tl.arange(0, 2 * T)[None, :])
+        high = value.to(tl.float16)
+        total = tl.dot((value - high.to(tl.float32)).to(tl.float16), weight, total)
+        total = tl.dot(high, weight, total)
     return total
 
 
 @triton.jit
-def store_total(total, out, split, rows, outputs, n, t, T: tl.constexpr):
-    """Write the sums of a split."""
-    place = out + split.to(tl.int64) * n * t
+def no_terms(R: tl.constexpr, T: tl.constexpr):
+    """Return the sum of no terms."""
+    return tl.zeros((R,) if T == 1 else (R, 2 * T), dtype=tl.float32)
+
+
+@triton.jit
+def store_total(total, out, unit, split, rows, inside, n, t, R: tl.constexpr, T: tl.constexpr):
+    """Write the sums of a split, where ``inside``."""
+    place = out + tl.cast(split, tl.int64) * n * t
     if T == 1:
-        tl.store(place + rows, tl.sum(total, axis=1), mask=rows < n)
+        tl.store(place + rows, total, mask=inside)
     else:
-        inside = (rows[:, None] < n) & (outputs[None, :] < t)
-        tl.store(place + rows[:, None].to(tl.int64) * t + outputs[None, :], total, mask=inside)
+        outputs = tl.program_id(2) * T + tl.arange(0, T)
+        total = tl.sum(tl.reshape(total, (R, 2, T)), axis=1) * tl.load(unit + outputs)[None, :]
+        place += rows[:, None].to(tl.int64) * t + outputs[None, :]
+        tl.store(place, total, mask=inside[:, None] & (outputs[None, :] < t))
 
 
 @triton.jit
 def difference_matrix_kernel(
     x, z, out,  # (d, n), (d, b), (n, b)
-    inverse, n, b, d, x_stride, z_stride, out_stride,
+    unit, n, b, d, x_stride, z_stride, out_stride,
     SQUARE: tl.constexpr, PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Write profile(inverse · Σ_k |x_k − z_k|), or of the squares, for R rows and C columns."""
+    """Write profile(unit · Σ_k |x_k − z_k|), or of the squares, for R rows and C columns."""
     row_tiles = tl.cdiv(n, R)
     rows = (tl.program_id(0) % row_tiles) * R + tl.arange(0, R)
     columns = (tl.program_id(0) // row_tiles) * C + tl.arange(0, C)
     r = differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE, R, C)
     inside = (rows[:, None] < n) & (columns[None, :] < b)
     place = out + rows[:, None].to(tl.int64) * out_stride + columns[None, :]
-    tl.store(place, profile(r * inverse, PROFILE), mask=inside)
+    tl.store(place, profile(r * unit, PROFILE), mask=inside)
 
 
 @triton.jit
 def difference_product_kernel(
-    x, z, v, out,  # (d, n), (d, b), (b, t), (splits, n, t)
-    inverse, n, b, d, t,
+    x, z, v, v_unit, out,  # (d, n), (d, b), (b and more, t), (t,), (splits, n, t)
+    unit, n, b, d, t,
     share,  # rows of z for each split, a multiple of C
-    x_stride, z_stride, v_stride,
+    x_stride, z_stride, v_length,
     SQUARE: tl.constexpr, PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
     """Write k(x, z) v over a share of the rows of z, for R rows of x and T columns of v (1: a vector)."""
     rows = tl.program_id(0) * R + tl.arange(0, R)
     split = tl.program_id(1)
-    outputs = tl.program_id(2) * T + tl.arange(0, T)
-    last = tl.minimum(split * share + share, b)
-    WIDTH: tl.constexpr = C if T == 1 else T
-    total = tl.zeros((R, WIDTH), dtype=tl.float32)
-    for start in range(split * share, last, C):
+    v += tl.program_id(2) * v_length
+    total = no_terms(R, T)
+    for start in range(split * share, tl.minimum(split * share + share, b), C):
         columns = start + tl.arange(0, C)
         r = differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE, R, C)
-        total = add_values(total, profile(r * inverse, PROFILE), v, columns, last, outputs, t, v_stride, T)
-    store_total(total, out, split, rows, outputs, n, t, T)
+        total = add_terms(total, profile(r * unit, PROFILE), v, columns, T)
+    store_total(total, out, v_unit, split, rows, rows < n, n, t, R, T)
 
 
 @triton.jit
 def radial_product_kernel(
-    x, x_low, x_norm, z, z_low, z_norm,  # (n, d), (n, d), (n,), (b, d), (b, d), (b,)
-    v, out,  # (b, t), (splits, n, t)
+    x, x_low, x_norm, z, z_low, z_norm,  # (n, d), (n, d), (n,), (b, d), (b, d), (b,): z is −2 times as large
+    v, v_unit, out,  # (b and more, t), (t,), (splits, n, t)
+    least,  # (splits, n): the least positive distance of each row
     n, b, d, t,
     share,  # rows of z for each split, a multiple of C
-    v_stride,
+    v_length,
     PROFILE: tl.constexpr,
-    SPLIT: tl.constexpr,  # whether x and z are given as high and low parts of 11 bits each
+    LEAST: tl.constexpr,  # whether least distances are written
+    ONCE: tl.constexpr,  # whether K inputs are all
     K: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
-    """Write profile(‖x − z‖²) v over a share of the rows of z, for R rows of x and T columns of v (1: a vector)."""
+    """Write profile(‖x − z‖²) v over a share of the rows of z, for R rows of x and T columns of v (1: a vector).
+
+    The product of the two low parts is below the rounding of the sum and is left out.
+    """
     rows = tl.program_id(0) * R + tl.arange(0, R)
     split = tl.program_id(1)
-    outputs = tl.program_id(2) * T + tl.arange(0, T)
-    last = tl.minimum(split * share + share, b)
+    v += tl.program_id(2) * v_length
     k = tl.arange(0, K)
-    x_tile = tl.program_id(0).to(tl.int64) * R * d + tl.arange(0, R)[:, None] * d + k[None, :]
+    x_tile = rows.to(tl.int64)[:, None] * d + k[None, :]
     norm = tl.load(x_norm + rows)
-    WIDTH: tl.constexpr = C if T == 1 else T
-    total = tl.zeros((R, WIDTH), dtype=tl.float32)
-    for first in range(split * share, last, C):
+    if ONCE:
+        high, low = tl.load(x + x_tile), tl.load(x_low + x_tile)
+    total = no_terms(R, T)
+    nearest = tl.full((R,), 0x7F800000, tl.uint32)  # infinity
+    for first in range(split * share, tl.minimum(split * share + share, b), C):
         columns = first + tl.arange(0, C)
-        z_tile = (first + tl.arange(0, C)[:, None]) * d + k[None, :]
-        product = tl.zeros((R, C), dtype=tl.float32)
-        for start in range(0, d, K):
-            high, z_high = tl.load(x + x_tile + start), tl.load(z + z_tile + start)
-            if SPLIT:
-                low, z_lower = tl.load(x_low + x_tile + start), tl.load(z_low + z_tile + start)
-                product = tl.dot(low, tl.trans(z_high), product, input_precision="tf32")
-                product = tl.dot(high, tl.trans(z_lower), product, input_precision="tf32")
-                product = tl.dot(high, tl.trans(z_high), product, input_precision="tf32")
-            else:
-                product = tl.dot(high, tl.trans(z_high), product, input_precision="ieee")
-        square = tl.maximum(norm[:, None] + (tl.load(z_norm + columns)[None, :] - 2.0 * product), 0.0)
-        total = add_values(total, profile(square, PROFILE), v, columns, last, outputs, t, v_stride, T)
-    store_total(total, out, split, rows, outputs, n, t, T)
+        z_tile = k[:, None] + columns[None, :] * d
+        if ONCE:
+            z_high, z_lower = tl.load(z + z_tile), tl.load(z_low + z_tile)
+            square = tl.dot(low, z_high)
+            square = tl.dot(high, z_lower, square)
+            square = tl.dot(high, z_high, square)
+        else:
+            square = tl.zeros((R, C), dtype=tl.float32)
+            for start in range(0, d, K):
+                high, low = tl.load(x + x_tile + start), tl.load(x_low + x_tile + start)
+                z_high, z_lower = tl.load(z + z_tile + start), tl.load(z_low + z_tile + start)
+                square = tl.dot(low, z_high, square)
+                square = tl.dot(high, z_lower, square)
+                square = tl.dot(high, z_high, square)
+        square += norm[:, None] + tl.load(z_norm + columns)[None, :]
+        if LEAST:  # as numbers without a sign, negative ones, which stand for 0, are the largest
+            nearest = tl.minimum(nearest, tl.min(square.to(tl.uint32, bitcast=True), axis=1))
+        total = add_terms(total, profile(tl.maximum(square, 0.0), PROFILE), v, columns, T)
+    store_total(total, out, v_unit, split, rows, rows < n, n, t, R, T)
+    if LEAST:
+        if tl.program_id(2) == 0:
+            tl.store(least + split.to(tl.int64) * n + rows, nearest.to(tl.float32, bitcast=True), mask=rows < n)
+
+
+@triton.jit
+def near_rows_kernel(
+    x, x_low, x_norm, z, z_low,  # as in `radial_product_kernel`
+    v, v_unit, out, least,  # as there
+    near,  # the share of the squared norm of a row below which a distance is too small for the product form
+    n, b, d, t, splits, v_length,
+    PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
+    """Write k(x, z) v again for those of R rows that are near a row of z, by differences."""
+    rows = tl.program_id(0) * R + tl.arange(0, R)
+    inside = rows < n
+    nearest = tl.full((R,), float("inf"), tl.float32)
+    for split in range(splits):
+        nearest = tl.minimum(nearest, tl.load(least + tl.cast(split, tl.int64) * n + rows, mask=inside, other=1e30))
+    again = inside & (nearest < near * tl.load(x_norm + rows, mask=inside, other=0.0))
+    if tl.max(again.to(tl.int32), axis=0) > 0:
+        v += tl.program_id(2) * v_length
+        left = tl.where(inside, rows, 0).to(tl.int64) * d
+        total = no_terms(R, T)
+        for first in range(0, b, C):
+            columns = first + tl.arange(0, C)
+            square = tl.zeros((R, C), tl.float32)
+            for k in range(d):
+                a = tl.load(x + left + k).to(tl.float32) + tl.load(x_low + left + k).to(tl.float32)
+                other = tl.load(z + columns * d + k).to(tl.float32) + tl.load(z_low + columns * d + k).to(tl.float32)
+                difference = a[:, None] + 0.5 * other[None, :]
+                square += difference * difference
+            total = add_terms(total, profile(square, PROFILE), v, columns, T)
+        store_total(total, out, v_unit, tl.program_id(1), rows, again, n, t, R, T)
+        for split in range(1, splits):
+            store_total(no_terms(R, T), out, v_unit, split, rows, again, n, t, R, T)
 
 
 @triton.jit
 def prepare_kernel(
     x, centre, high, low, norm,  # (n, d), (d,), (rows, width), (rows, width), (rows,)
-    inverse, shrink, n, d, width, x_stride,
-    SPLIT: tl.constexpr, R: tl.constexpr, K: tl.constexpr,
+    inverse, shrink, factor, n, d, width, x_stride,
+    R: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """Write (x − centre) · inverse, with zeros around it, in one or two parts, and its squared norms · shrink."""
+    """Write the parts of factor · (x − centre) · inverse, with zeros around it, and the squared norms · shrink.
+
+    The norms are those of the sum of the parts, without the square of the low one, as in a product.
+    """
     row = tl.program_id(0) * R
     r = tl.arange(0, R)[:, None]
     place = row.to(tl.int64) * width + r * width
@@ -176,12 +240,11 @@ def prepare_kernel(
         inside = (r < n - row) & (k < d)
         a = tl.load(x + row.to(tl.int64) * x_stride + r * x_stride + k, mask=inside, other=0.0)
         a = tl.where(inside, (a - tl.load(centre + k, mask=k < d, other=0.0)) * inverse, 0.0)
-        total += a * a
-        if SPLIT:
-            # The nearest number of 11 bits: the tensor cores read no more of a float32.
-            top = ((a.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
-            tl.store(high + place + k, top)
-            tl.store(low + place + k, a - top)
-        else:
-            tl.store(high + place + k, a)
+        a = tl.minimum(tl.maximum(a, -LARGEST), LARGEST)
+        top = a.to(tl.float16)
+        rest = (a - top.to(tl.float32)).to(tl.float16)
+        wide, narrow = top.to(tl.float32), rest.to(tl.float32)
+        total += wide * wide + 2.0 * wide * narrow
+        tl.store(high + place + k, (wide * factor).to(tl.float16))
+        tl.store(low + place + k, (narrow * factor).to(tl.float16))
     tl.store(norm + row + tl.arange(0, R), tl.sum(total, axis=1) * shrink)
