@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 FAST = {"effort": 1, "random_state": 0}  # settings of a quick fit
-# Prices have a trend, and new persons a level of their own: fits of these tables warn that random rows flatter.
-HONEST = pytest.mark.filterwarnings("ignore:.*(orders the rows in time|names groups of rows)")
+# Prices have a trend, and new persons a level of their own: fits of these tables warn of optimism.
+IGNORE_OPTIMISM = pytest.mark.filterwarnings("ignore:.*(orders the rows in time|names groups of rows)")
 
 
 def raw_frame(n: int = 240, seed: int = 0) -> pd.DataFrame:

@@ -108,7 +108,7 @@ def test_the_median_is_the_default_bandwidth_of_a_name_and_a_kernel_keeps_its_ow
     assert joker.prepare(x, y, kernel=own, bandwidth="median").kernel.bandwidth == pytest.approx(median, rel=0.02)
 
 
-def honest_gap(x: torch.Tensor, y: torch.Tensor, training: joker.Training, alpha: torch.Tensor, lam: float) -> float:
+def exact_gap(x: torch.Tensor, y: torch.Tensor, training: joker.Training, alpha: torch.Tensor, lam: float) -> float:
     """The relative gap in float64 from α alone, with a fresh kernel matrix."""
     psi = None if training.features is None else training.features.to(torch.float64, "cpu")(x.double())
     K = training.kernel(x.double(), x.double()) if psi is None else psi @ psi.T
@@ -132,9 +132,9 @@ def test_the_gap_of_a_float32_fit_is_that_of_its_alpha(loss: str, n_features: in
     settings = Settings(block_size=40, max_epochs=20 if scale == 1 else 3)
     training = joker.prepare(scale * x, y, loss=loss, kernel=kernel, n_features=n_features, settings=settings)
     _, report = training.run()
-    honest = honest_gap(scale * x, y, training, report.alpha, 1.0)
+    expected = exact_gap(scale * x, y, training, report.alpha, 1.0)
     if report.reason is Reason.TOLERANCE or scale == 1:
-        assert report.relative_gap == pytest.approx(honest, rel=0.2, abs=2e-3)
+        assert report.relative_gap == pytest.approx(expected, rel=0.2, abs=2e-3)
 
 
 def test_inputs_so_large_that_float32_fails_end_with_the_truth() -> None:
@@ -145,7 +145,7 @@ def test_inputs_so_large_that_float32_fails_end_with_the_truth() -> None:
         _, report = training.run()
         assert bool(report.alpha.isfinite().all())
         assert report.reason in (Reason.TOLERANCE, Reason.STALLED, Reason.SLOW)
-        assert honest_gap(1000 * x, target, training, report.alpha, 1.0) < 3 * report.relative_gap + 1e-2
+        assert exact_gap(1000 * x, target, training, report.alpha, 1.0) < 3 * report.relative_gap + 1e-2
 
 
 def test_a_state_of_another_kernel_bandwidth_draw_or_data_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import joker
 from joker.runtime.warning_filters import ignoring
-from joker.tables import estimators
+from joker.tables import estimator
 
 Work = Callable[[Callable[[], None]], None]
 
@@ -87,7 +87,7 @@ def test_overlapping_fits_of_tables_leave_the_filters_as_they_were(monkeypatch: 
         waiting.pop(threading.get_ident())()
         raise ArithmeticError
 
-    monkeypatch.setattr(estimators, "fit_table", fit_table)
+    monkeypatch.setattr(estimator, "fit_table", fit_table)
 
     def fit(between: Callable[[], None]) -> None:
         waiting[threading.get_ident()] = between

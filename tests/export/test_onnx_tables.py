@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_sessions import session_of
-from raw_tables import FAST, HONEST, panel, split
+from raw_tables import FAST, IGNORE_OPTIMISM, panel, split
 from scipy import sparse, special
 
 import joker
@@ -20,7 +20,7 @@ pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 from joker.export.operations import Graph
 from joker.export.tables import _number_inputs, normal_scores
 
-pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
+pytestmark = [pytest.mark.usefixtures("few_trials"), IGNORE_OPTIMISM]
 TOLERANCE = 1e-5
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from raw_tables import FAST, HONEST, split
+from raw_tables import FAST, IGNORE_OPTIMISM, split
 from sklearn.base import clone
 from sklearn.inspection import PartialDependenceDisplay, permutation_importance
 from sklearn.metrics import r2_score
@@ -19,7 +19,7 @@ import joker
 from joker.data import as_source, convert
 from joker.errors import InvalidData, InvalidFile, InvalidParameter
 
-pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
+pytestmark = [pytest.mark.usefixtures("few_trials"), IGNORE_OPTIMISM]
 
 
 @pytest.fixture(scope="module")

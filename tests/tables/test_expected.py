@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from raw_tables import HONEST, raw_frame
+from raw_tables import IGNORE_OPTIMISM, raw_frame
 from repository import ROOT
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -26,7 +26,7 @@ from joker.errors import InvalidData, InvalidParameter, MissingFile, UnknownSett
 from joker.tables.table import read_table
 from joker.tables.targets import labelled_inputs
 
-pytestmark = HONEST
+pytestmark = IGNORE_OPTIMISM
 EASY: dict[str, Any] = {"effort": 1, "random_state": 0}
 INPUTS = ["size", "city", "age", "sold", "new"]
 

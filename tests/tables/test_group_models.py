@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from raw_tables import FAST, HONEST, panel
+from raw_tables import FAST, IGNORE_OPTIMISM, panel
 
 import joker
 from joker.errors import InvalidData
 from joker.tables.encoders import CODE_INPUTS
 
-pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
+pytestmark = [pytest.mark.usefixtures("few_trials"), IGNORE_OPTIMISM]
 
 
 @pytest.fixture(scope="module")

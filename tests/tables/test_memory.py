@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from raw_tables import FAST, HONEST, split
+from raw_tables import FAST, IGNORE_OPTIMISM, split
 
 import joker
 from joker.errors import BudgetTooSmall
@@ -16,7 +16,7 @@ from joker.errors import BudgetTooSmall
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
     pytest.mark.usefixtures("few_trials"),
-    HONEST,
+    IGNORE_OPTIMISM,
 ]
 
 PROBE = """

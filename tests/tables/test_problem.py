@@ -99,13 +99,13 @@ def near_copies(seed: int, groups: int = 30) -> tuple[Any, Any, Any]:
 def test_the_score_is_that_of_new_groups() -> None:
     """Random held-out rows have copies among the others, so that their score says nothing of new groups."""
     x, y, group = near_copies(0)
-    flattering = joker.JokerRegressor(**FAST).fit(x, y)
-    honest = joker.JokerRegressor(**FAST).fit(x, y, groups=group)
+    at_random = joker.JokerRegressor(**FAST).fit(x, y)
+    by_group = joker.JokerRegressor(**FAST).fit(x, y, groups=group)
     new, truth, _ = near_copies(1, 200)
-    assert flattering.held_out_score_ > 0.9
-    assert honest.held_out_score_ < flattering.held_out_score_ - 0.3
-    assert honest.held_out_score_ == pytest.approx(honest.score(new, truth), abs=0.25)
-    assert honest.held_out_error_ > 2 * flattering.held_out_error_  # there are few groups
+    assert at_random.held_out_score_ > 0.9
+    assert by_group.held_out_score_ < at_random.held_out_score_ - 0.3
+    assert by_group.held_out_score_ == pytest.approx(by_group.score(new, truth), abs=0.25)
+    assert by_group.held_out_error_ > 2 * at_random.held_out_error_  # there are few groups
 
 
 # Time

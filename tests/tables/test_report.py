@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raw_tables import FAST, HONEST, split
+from raw_tables import FAST, IGNORE_OPTIMISM, split
 
 import joker
 from joker.tables import report
@@ -14,7 +14,7 @@ from joker.tables.encoding import fit_encoding
 from joker.tables.report import MAX_SHOWN, column_associations, column_importances
 from joker.tables.table import NUMBER, RawColumn, RawTable, read_table
 
-pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
+pytestmark = [pytest.mark.usefixtures("few_trials"), IGNORE_OPTIMISM]
 
 
 # Importances

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from raw_tables import FAST, HONEST
+from raw_tables import FAST, IGNORE_OPTIMISM
 
 import joker
 from joker import JokerRegressor
@@ -14,7 +14,7 @@ from joker.tables.encoding import fit_encoding
 from joker.tables.parsing import DATES, NUMBERS, parse_as, parse_text
 from joker.tables.table import RawColumn, read_table
 
-pytestmark = [pytest.mark.usefixtures("few_trials"), HONEST]
+pytestmark = [pytest.mark.usefixtures("few_trials"), IGNORE_OPTIMISM]
 N = 40
 
 

@@ -193,7 +193,18 @@ def fit(
     leaves none.
     """
     given = [option for group in (table, model, kernel, solver, compute) for option in changed(group)]
-    given = [option for option in given if option not in SHARED_OPTIONS]
+    as_table = _is_table_fit(data, kind, [option for option in given if option not in SHARED_OPTIONS], resume)
+    path = None if dry_run else _checked_output(out, data)
+    if as_table:
+        settings = _table_settings(kinds, ensemble, solver, compute, report)
+        return _fit_raw_table(data, path, table, missing or "impute", ensemble, settings, model, report)
+    _refuse_table_options(ensemble, kinds, missing)
+    settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
+    return _fit_kernel_machine(data, path, resume, table, model, settings, compute, report)
+
+
+def _is_table_fit(data: Path, kind: str, given: Sequence[str], resume: bool | None) -> bool:
+    """Whether the model is the one for raw tables; ``given`` are the options of a kernel machine that are set."""
     as_table = kind == "table" or (kind == "auto" and not given and is_raw_table(data))
     if as_table and resume is not None:
         option = "--resume" if resume else "--no-resume"
@@ -206,14 +217,11 @@ def fit(
             f"--model table finds its own settings; {', '.join(given)} must not be given with it. Leave it out, or use "
             "--model kernel."
         )
-    path = None if dry_run else _checked_output(out, data)
-    if as_table:
-        settings = _table_settings(kinds, ensemble, solver, compute, report)
-        with sole_writer(path):
-            rows = open_training(data, table, missing or "impute", report)
-            named = {what: rows.input_name(getattr(ensemble, what), what) for what in ("groups", "time")}
-            _fit_table_model(rows, path, {**settings, **named}, model, report)
-        return
+    return as_table
+
+
+def _refuse_table_options(ensemble: EnsembleOptions, kinds: str | None, missing: str | None) -> None:
+    """Raise an error for options that a kernel machine does not have."""
     of_tables = [*changed(ensemble), *(["--kinds"] if kinds is not None else [])]
     of_tables += [] if missing in (None, "error") else [f"--missing {missing}"]
     if of_tables:
@@ -221,15 +229,43 @@ def fit(
             f"{', '.join(of_tables)} needs the model for raw tables; a kernel machine with given settings takes "
             "complete columns of numbers. Use --model table, without settings of a kernel machine."
         )
-    settings = {**kernel.keywords, **solver.keywords, **compute.keywords}
+
+
+def _fit_raw_table(
+    data: Path,
+    path: Path | None,
+    table: TableOptions,
+    missing: Missing,
+    ensemble: EnsembleOptions,
+    settings: dict[str, Any],
+    model: ModelOptions,
+    report: ReportOptions,
+) -> None:
+    """Read a raw table, and fit the model for it."""
+    with sole_writer(path):
+        rows = open_training(data, table, missing, report)
+        named = {what: rows.input_name(getattr(ensemble, what), what) for what in ("groups", "time")}
+        _fit_table_model(rows, path, {**settings, **named}, model, report)
+
+
+def _fit_kernel_machine(
+    data: Path,
+    path: Path | None,
+    resume: bool | None,
+    table: TableOptions,
+    model: ModelOptions,
+    settings: dict[str, Any],
+    compute: ComputeOptions,
+    report: ReportOptions,
+) -> None:
+    """Fit one kernel machine with given settings, and write it to a file; without a file, print the plan of the fit."""
     with ExitStack() as stack:
         stack.enter_context(sole_writer(path))
         checkpoints = [] if path is None else [stack.enter_context(checkpoint(path, resume, report))]
         store = stack.enter_context(training_store(data, table, model, [settings], compute, path, report))
         estimator = make_estimator(model, str(store.task), store.classes, **settings)
         if path is None:
-            _print_plan(estimator.plan(store), report)
-            return
+            return _print_plan(estimator.plan(store), report)
         estimator.set_params(callbacks=[*checkpoints, *progress(report)]).fit(store)
         estimator.save(path)
     report.summary(KernelModel(estimator).facts(path))

@@ -87,7 +87,7 @@ class LoadedModel(ABC):
 
 def open_model(path: Path, *, device: str | None = None, memory: str | None = None) -> LoadedModel:
     """Read a model that computes on ``device`` and in at most ``memory``."""
-    from joker.tables.estimators import TableEstimator
+    from joker.tables.estimator import TableEstimator
 
     estimator, document = load_with_document(path, device=device)
     if memory is not None:

@@ -78,7 +78,7 @@ def _exported(model: Any, dtype: str) -> Any:
     from joker.estimators.estimator import KernelEstimator
     from joker.export import estimators, tables
     from joker.export.operations import Graph
-    from joker.tables.estimators import TableEstimator
+    from joker.tables.estimator import TableEstimator
 
     if not isinstance(model, TableEstimator | KernelEstimator):
         raise InvalidParameter(

@@ -1,4 +1,4 @@
-"""Whether the score on random held-out rows flatters: it is compared with that on new groups or on later rows.
+"""Whether the score on random held-out rows is too optimistic: it is compared with that on new groups or on later rows.
 
 A column that names persons or days, or one that orders rows in time, is a reason to ask. Two fits with the settings of
 the best member are compared: one with random rows held out, and one with whole groups or the latest rows.

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from joker.callbacks.progress import show_steps, write_lines
 from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
+from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
+from joker.tables.ensemble import EnsembleMember
+from joker.tables.problem import TableProblem
+from joker.tables.refit import FittedEnsemble
 from joker.tables.table import RawTable
 from joker.tuning.ard import coded_targets
 
@@ -116,6 +120,59 @@ def progress_of(model: Any) -> Iterator[Callable[[int, int, str], None]]:
         return
     with show_steps() as show:
         yield show
+
+
+def member_facts(member: EnsembleMember) -> dict[str, Any]:
+    """Return the settings and the result of a member."""
+    model = member.model
+    return {
+        "weight": member.weight,
+        "encoding": member.encoding,
+        "kernel": str(model.kernel),
+        "lam": model.lam_,
+        "bandwidth": float(np.min(model.bandwidth_)),
+        "gap": model.gap_,
+        **({"target": member.target.form} if member.target is not None else {}),
+    }
+
+
+def held_out_error(
+    fitted: FittedEnsemble, problem: TableProblem, row_scores: Callable[[FittedEnsemble, TableProblem], Array]
+) -> float | None:
+    """Return the standard error of the held-out score; rows of a group, or of a time, count as one."""
+    if len(fitted.held_rows) < 2:
+        return None
+    scores, groups = row_scores(fitted, problem), problem.validation.blocks()
+    if groups is None:
+        return float(scores.std(ddof=1) / len(scores) ** 0.5)
+    _, of_row = np.unique(groups[fitted.held_rows], return_inverse=True)
+    sums = np.bincount(of_row.ravel(), weights=scores - scores.mean())
+    return float(np.sqrt(np.sum(sums**2)) / len(scores))
+
+
+def column_facts(
+    fitted: FittedEnsemble, problem: TableProblem, losses: Callable[[Array, Array], Array]
+) -> list[dict[str, Any]]:
+    """Return what was decided for each column, with its importance; ``losses`` are those of values and targets."""
+    encoding = fitted.ensemble.encodings[0]
+    if encoding is None:
+        return []
+    used = [kind.name for kind in encoding.kinds if kind.kind != DROP]
+    associations = column_associations(encoding, problem.inputs, problem.y, problem.classes)
+    importances = None
+    if fitted.held_ensemble is not None:
+        ensemble, held = fitted.held_ensemble, fitted.first_held
+        rows = held[:: max(1, len(held) // MAX_ROWS)][:MAX_ROWS]
+        importances = column_importances(
+            problem.inputs.some(rows),
+            used,
+            lambda table, some: losses(ensemble.values(table), problem.y[rows[some]]),
+            associations,
+            ensemble.entries_of_row,
+            problem.seed,
+            problem.clock.is_over,
+        )
+    return encoding.facts((associations if importances is None else importances).tolist())
 
 
 def column_associations(encoding: Encoding, table: RawTable, y: Array, classes: int) -> Array:  # (columns used,)
