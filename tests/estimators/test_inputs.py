@@ -22,6 +22,7 @@ from joker.solvers import ProblemSize
 from joker.solvers.methods.random_blocks import RandomBlocks
 
 Array = NDArray[np.float64]
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
 @pytest.fixture
@@ -151,16 +152,24 @@ def test_a_bandwidth_rule_counts_distinct_rows_that_weigh(data: tuple[Array, Arr
 
 def test_auto_is_exact_for_few_rows_and_features_for_many() -> None:
     kernel = Gaussian()
-    assert resolve.n_features("auto", "auto", kernel, 50_000, 5) is None
-    assert resolve.n_features("auto", "auto", kernel, 50_001, 5) == 4_000
-    assert resolve.n_features("auto", "auto", Laplacian(), 50_000, 5) is None
-    assert resolve.n_features("auto", "auto", Laplacian(), 50_001, 5) == 4_000
-    assert resolve.n_features("auto", "auto", Laplacian(), 20_000, 50) is None
-    assert resolve.n_features("auto", "auto", Laplacian(), 20_001, 50) == 4_000
-    assert resolve.n_features("auto", "auto", Laplacian(), 10_000, 500) is None
-    assert resolve.n_features("auto", "orthogonal", kernel, 100, 5) == 4_000
-    assert resolve.n_features("auto", "auto", Linear(), 100, 5) == 5
-    assert resolve.n_features(None, "auto", Linear(), 100, 5) is None
+    assert resolve.n_features("auto", "auto", kernel, 50_000, 5, CPU) is None
+    assert resolve.n_features("auto", "auto", kernel, 50_001, 5, CPU) == 4_000
+    assert resolve.n_features("auto", "auto", Laplacian(), 50_000, 5, CPU) is None
+    assert resolve.n_features("auto", "auto", Laplacian(), 50_001, 5, CPU) == 4_000
+    assert resolve.n_features("auto", "auto", Laplacian(), 20_000, 50, CPU) is None
+    assert resolve.n_features("auto", "auto", Laplacian(), 20_001, 50, CPU) == 4_000
+    assert resolve.n_features("auto", "auto", Laplacian(), 10_000, 500, CPU) is None
+    assert resolve.n_features("auto", "orthogonal", kernel, 100, 5, CPU) == 4_000
+    assert resolve.n_features("auto", "auto", Linear(), 100, 5, CPU) == 5
+    assert resolve.n_features(None, "auto", Linear(), 100, 5, CPU) is None
+
+
+def test_a_gpu_has_the_exact_kernel_while_a_pass_takes_seconds() -> None:
+    """With few inputs for millions of rows, with many or with sums of differences for fewer."""
+    for kernel, n, d in ((Gaussian(), 2_000_000, 11), (Gaussian(), 1_500_000, 90), (Laplacian(), 1_000_000, 50)):
+        assert resolve.n_features("auto", "auto", kernel, n, d, GPU) is None
+        assert resolve.n_features("auto", "auto", kernel, 5 * n, d, GPU) == 4_000
+    assert resolve.n_features("auto", "orthogonal", Gaussian(), 100, 5, GPU) == 4_000
 
 
 def test_auto_is_one_block_for_few_rows() -> None:

@@ -77,6 +77,16 @@ def test_products(name, t, options, device, draw):
     assert ((run(name, x, z, v, **options) - want).abs() <= 2e-6 * mass).all()
 
 
+def test_roots_of_small_distances(draw):
+    """Rows far from the centre with a near neighbour each: of their squared distance, a product keeps no digit."""
+    x = 30 * draw(40, 7)
+    z = torch.cat([x[:20] + 1e-2 * draw(20, 7), 30 * draw(20, 7)])
+    v = draw(40, 2)
+    for some in (v, v[:, :1]):
+        want, mass = exact("matern12", x, z) @ some.double(), some.abs().double().amax(0)
+        assert ((run("matern12", x, z, some) - want).abs() <= 2e-5 * mass).all()
+
+
 def test_equal_rows_are_at_distance_zero(draw):
     """Rows so far apart that nothing but the diagonal counts, of a kernel that sees the root of an error."""
     x = 100 * draw(40, 33)

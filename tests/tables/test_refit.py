@@ -18,12 +18,11 @@ import torch
 from raw_tables import FAST
 
 import joker
-from joker.estimators.precision import smallest_penalty
 from joker.tables import plan as plans
 from joker.tables.ensemble import EnsembleMember
 from joker.tables.plan import REFIT, Step
 from joker.tables.problem import TableProblem
-from joker.tables.refit import EnsembleCandidate, Work, fit_ensemble, fit_table, penalty, plan_of
+from joker.tables.refit import EnsembleCandidate, Work, fit_ensemble, fit_table, plan_of
 from joker.tables.search import Encodings
 from joker.tables.targets import IDENTITY
 from joker.tuning.halving import TimeBudget
@@ -333,13 +332,6 @@ def test_members_are_fitted_on_all_rows_unless_they_had_a_part_of_them(
     assert len(found.held_ensemble.members[0].model.dual_coef_) == SEARCHED  # it must not know the held-out rows
     assert found.residuals is before.residuals
     assert np.mean((member.values(x, 0)[:, 0] - y) ** 2) < 0.1 * y.var()
-
-
-def test_the_fit_on_more_rows_needs_no_float64(x: Any) -> None:
-    work = work_of(x, x[:, 0].astype(np.float64))
-    lam = penalty(candidate_of(work, lam=1e-6), 50_000)
-    assert lam == pytest.approx(50_000 * np.finfo(np.float32).eps)
-    assert lam >= smallest_penalty(50_000)  # a smaller λ of a linear system is solved in float64
 
 
 def test_the_fit_on_a_gpu_has_all_rows_and_many_features(x: Any) -> None:

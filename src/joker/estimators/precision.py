@@ -92,10 +92,11 @@ def dtype_for(
     penalty: float,
     tol: float,
     facts: Callable[[], KernelFacts],
+    solved: int,
 ) -> tuple[torch.dtype, str]:
     """Return the floating-point type of a fit, and the reason in words.
 
-    ``whole`` says whether the problem is one block, or has a low rank. ``penalty`` is the smallest λ / w of all rows.
+    ``solved`` are the rows of a linear system that is solved at once: those of a block, or all. ``whole`` says whether the problem is one block, or has a low rank. ``penalty`` is the smallest λ / w of all rows.
     A dual variable is at most about 1/penalty, so that predictions have errors of about error / penalty; they are of
     the size of the targets.
     """
@@ -104,7 +105,7 @@ def dtype_for(
     if not size.exact:
         return torch.float32, "random features"
     found, n = facts(), size.rows
-    if size.linear and penalty < found.size * smallest_penalty(n):
+    if size.linear and penalty < found.size * smallest_penalty(solved):
         return torch.float64, "λ is below the rounding errors of the eigenvalues in float32"
     errors = found.error(n) / penalty
     goal = tol if tol > 0 else USUAL_TOL

@@ -34,6 +34,7 @@ from joker.kernels import Kernel
 from joker.kernels.kernel import check_bandwidth_rule, choose_bandwidth, sample_rows
 from joker.kernels.precomputed import refuse_bandwidth
 from joker.losses import Loss
+from joker.ops.gram import PROFILES
 from joker.planning import FitSpec
 from joker.planning.fit import TrainingData
 from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_device, parse_dtype, physical_bytes
@@ -43,7 +44,9 @@ from joker.solvers.problem import AUTO
 
 LEAST_RANK_ROWS = 256  # rows: the rank of fewer is not computed
 LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
-EXACT_ROWS = 50_000  # rows: n_features="auto" uses the exact kernel for at most so many
+EXACT_ROWS = 50_000  # rows: n_features="auto" uses the exact kernel for at most so many on a CPU
+EXACT_SECONDS = 10.0  # of a pass over the kernel matrix on a GPU, up to which it uses the exact kernel there
+TILE_SECONDS = 2e-11  # of an entry on a GPU, where no fused kernel computes it
 # A kernel that is no function of a matrix product costs time for each input: it is used exactly for at most so many
 # numbers of X, or so many rows.
 EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000
@@ -95,7 +98,7 @@ class Request:
         x, targets = sample.x, sample.y.shape[1]
         facts = cache(lambda: self._facts(sample, scaling, seed))
         given, (n, d), limited = self.given, x.shape, self.budget is not None
-        m = n_features(given.n_features, given.features, self.kernel, n, d)
+        m = n_features(given.n_features, given.features, self.kernel, n, d, device)
         if m is not None or given.features != AUTO:
             features.check(self.kernel, given.features, d, m)
         movable = limited and device.type == "cuda" and not is_sparse(x) and not isinstance(x, Rows)
@@ -212,7 +215,8 @@ class Request:
         if self.dtype is not None:
             return self.dtype, low and self.dtype == torch.float32, "as asked"
         whole = method.block_rows(size) >= size.rows or method.wide or self.kernel.external
-        dtype, why = dtype_for(size, whole, self.loss, self._penalty(w), self.settings.tol, facts)
+        solved = method.block_rows(size) if method.in_blocks else size.rows
+        dtype, why = dtype_for(size, whole, self.loss, self._penalty(w), self.settings.tol, facts, solved)
         return dtype, low and dtype == torch.float32, why
 
     def _penalty(self, w: NDArray[np.float64] | None) -> float:
@@ -288,7 +292,7 @@ def check_inputs(request: Request, d: int | None) -> None:
     given, kernel = request.given, request.kernel
     if d is not None and not isinstance(given.bandwidth, str | Real) and request.bandwidths(d) is None:
         check_bandwidth_rule(given.bandwidth)
-    m = n_features(given.n_features, given.features, kernel, 1, d or 1)
+    m = n_features(given.n_features, given.features, kernel, 1, d or 1, torch.device("cpu"))
     features.check(kernel, given.features, d or m or 1, m)
 
 
@@ -357,15 +361,29 @@ def penalties(lam: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def n_features(given: int | str | None, features: str, kernel: Kernel, n: int, d: int) -> int | None:
+def n_features(
+    given: int | str | None, features: str, kernel: Kernel, n: int, d: int, device: torch.device
+) -> int | None:
     """Return the number of features for n rows of d inputs; None is the exact kernel."""
     if not isinstance(given, str):
         return given
     if "identity" in kernel.feature_kinds:
         return d
-    quick = kernel.by_product or n <= max(FEW_ROWS, EXACT_NUMBERS // d)
-    exact = n <= EXACT_ROWS and quick and features == AUTO
+    exact = features == AUTO and _exact_is_quick(kernel, n, d, device)
     return None if exact or not kernel.feature_kinds else FEATURES
+
+
+def _exact_is_quick(kernel: Kernel, n: int, d: int, device: torch.device) -> bool:
+    """Whether some passes over the kernel matrix of n rows take a time that users accept."""
+    if device.type == "cuda":
+        return exact_seconds(kernel, n, d) <= EXACT_SECONDS
+    return n <= EXACT_ROWS and (kernel.by_product or n <= max(FEW_ROWS, EXACT_NUMBERS // d))
+
+
+def exact_seconds(kernel: Kernel, n: int, d: int) -> float:
+    """Return about how long a pass over the kernel matrix of n rows takes on a GPU."""
+    name = kernel.without_constant.own_profile
+    return TILE_SECONDS * n**2 if name is None else PROFILES[name].seconds(float(n) ** 2, d)
 
 
 def sparse_entries(x: Any, kernel: Kernel, m: int | None, scaling: Scaling | None) -> int | None:

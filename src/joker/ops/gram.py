@@ -39,6 +39,7 @@ DIFFERENCE_TILE = (128, 64)  # rows of x and of z
 NEAR_TILE = (16, 64)
 # A squared distance below this share of the squared norms has lost too many digits for a root; see `near_rows_kernel`.
 NEAR = 512 * torch.finfo(torch.float32).eps
+VALUES, PRODUCTS, DIFFERENCES = 2e12, 7e14, 2e13  # of an H200 in a second: kernel values, flops of products, instructions
 FEW_INPUTS = 4  # up to which rows are often near one another, and differences cost as little as a product
 
 
@@ -55,6 +56,11 @@ class Profile:
     def by_differences(self, d: int) -> bool:
         """Whether products with d inputs are computed by differences; else on tensor cores."""
         return self.norm == 1 or (self.root and d <= FEW_INPUTS)
+
+    def seconds(self, entries: float, d: int) -> float:
+        """Return about how long products with so many entries take on one H200; see benchmarks/step.py."""
+        arithmetic = 2 * d / DIFFERENCES if self.by_differences(d) else 6 * padded_inputs(d) / PRODUCTS
+        return entries * (1 / VALUES + arithmetic)
 
 
 def _matern(s: Tensor, polynomial: Tensor) -> Tensor:

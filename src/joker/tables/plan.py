@@ -12,7 +12,8 @@ from numbers import Integral
 from typing import Any
 
 from joker.errors import InvalidParameter
-from joker.estimators.resolve import EXACT_ROWS, FEATURES
+from joker.estimators.resolve import EXACT_ROWS, EXACT_SECONDS, FEATURES, exact_seconds
+from joker.kernels import Matern12
 from joker.planning import Plan
 from joker.tuning.ard import LAPLACIAN, MATERN12
 from joker.tuning.validation import FOLDS, MANY_ROWS
@@ -31,7 +32,9 @@ REFIT_ENTRIES = {1: 1e9, 2: 3e9, 3: 6e9, 4: 1.5e10, 5: 4e10}
 MIN_EPOCHS, MAX_EPOCHS = 3, 40  # of such a fit; with few rows it ends at its tolerance before
 QUICK_REFIT_ROWS = 20_000
 ALL_ROWS_EFFORT = 4  # from which on many rows are fitted once more with those that were held out, a tenth
-GPU_FEATURES = 60_000  # random features on a GPU, where a step with so many takes less than a millisecond
+GPU_FEATURES = 60_000  # random features on a GPU where the exact kernel takes too long
+GPU_SEARCH_ROWS = 40_000  # as SEARCH_ROWS, on a GPU
+GPU_SECONDS = {1: 8.0, 3: 60.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
 ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 1.5e8, 3e11
@@ -163,7 +166,7 @@ def make_search_plan(
         most = min(rows // HELD_OUT_ONE_IN, MAX_HELD_OUT) if many else rows // FOLDS
         held_out = {0: 0, 1: most}.get(folds, rows)
     train = rows - held_out if folds == 1 else rows
-    sample = min(train, SEARCH_ROWS)
+    sample = min(train, GPU_SEARCH_ROWS if gpu else SEARCH_ROWS)
     columns = max(1, classes if classes > 2 else 1)
     encodings: list[tuple[int, EncodingStep]]
     if one_encoding or not weightable:
@@ -185,7 +188,7 @@ def make_search_plan(
     searches = [_search(1, first, quick, QUICK_TRIALS, sample, fits, columns)]
     trials = TRIALS_OF_SAMPLE if many else TRIALS
     searches += [_search(level, encoding, sample, trials, sample, fits, columns) for level, encoding in encodings]
-    refits = _refits(train, gpu, n_features, columns) if many else []
+    refits = _refits(train, inputs, gpu, n_features, columns) if many else []
     steps = sorted([*searches, *refits], key=lambda step: (step.effort, step.kind == REFIT))
     kept = tuple(step for step in steps if step.effort <= effort)
     all_rows = folds > 0 and (not many or effort >= ALL_ROWS_EFFORT)
@@ -199,35 +202,40 @@ def _search(effort: int, encoding: EncodingStep, rows: int, trials: int, sample:
     return Step(effort, SEARCH, rows, trials, seconds, encoding)
 
 
-def _refits(train: int, gpu: bool, n_features: Any, columns: int) -> list[Step]:
+def _refits(train: int, inputs: int, gpu: bool, n_features: Any, columns: int) -> list[Step]:
     """The fits on more rows than a search has: of the best candidate first, and from effort 3 of the second one."""
-    exact = min(train, EXACT_ROWS)
-    features = train > EXACT_ROWS and n_features == AUTO
-    chosen = isinstance(n_features, Integral)
     if gpu:
-        epochs = {effort: MAX_EPOCHS for effort in EFFORTS}
-        given = GPU_FEATURES if features else None
-        of_effort = [(effort, train, given) for effort in (1, 3, 5)]
-    else:
-        rows = train if chosen else exact
-        first = train if chosen else min(exact, QUICK_REFIT_ROWS)
-        epochs = {effort: _epochs(rows if effort > 1 else first, REFIT_ENTRIES[effort]) for effort in EFFORTS}
-        of_effort = [(1, first, None), (2, rows, None), (3, rows, None), (4, rows, None), (5, rows, None)]
-        if features:
-            of_effort.append((4, train, FEATURES))
-    speed = GPU_ENTRIES_PER_SECOND if gpu else ENTRIES_PER_SECOND
+        return _gpu_refits(train, inputs, n_features, columns)
+    exact = min(train, EXACT_ROWS)
+    chosen = isinstance(n_features, Integral)
+    rows = train if chosen else exact
+    first = train if chosen else min(exact, QUICK_REFIT_ROWS)
+    epochs = {effort: _epochs(rows if effort > 1 else first, REFIT_ENTRIES[effort]) for effort in EFFORTS}
+    of_effort = [(1, first, None), (2, rows, None), (3, rows, None), (4, rows, None), (5, rows, None)]
+    if train > EXACT_ROWS and n_features == AUTO:
+        of_effort.append((4, train, FEATURES))
+
+    def seconds(effort: int, n: int, m: int | None) -> float:
+        return epochs[effort] * n * (m or (int(n_features) if chosen else n)) * columns**0.5 / ENTRIES_PER_SECOND
+
     return [
-        Step(
-            effort,
-            REFIT,
-            n,
-            1,
-            epochs[effort] * n * (m or (int(n_features) if chosen else n)) * columns**0.5 / speed,
-            epochs=epochs[effort],
-            n_features=m,
-        )
+        Step(effort, REFIT, n, 1, seconds(effort, n, m), epochs=epochs[effort], n_features=m)
         for effort, n, m in sorted(of_effort, key=lambda one: one[0])
     ]
+
+
+def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[Step]:
+    """The same on a GPU: of all rows, with the exact kernel where a pass over its matrix takes some seconds at most."""
+    one_pass = exact_seconds(Matern12(), train, inputs)
+    exact = one_pass <= EXACT_SECONDS and n_features in (AUTO, None)
+    steps = []
+    for effort, allowed in GPU_SECONDS.items():
+        epochs = int(min(max(MIN_EPOCHS, allowed // one_pass), MAX_EPOCHS)) if exact else MAX_EPOCHS
+        m = None if exact or n_features != AUTO else GPU_FEATURES
+        features = GPU_FEATURES if n_features == AUTO else int(n_features or train)
+        seconds = epochs * (one_pass if exact else train * features * columns**0.5 / GPU_ENTRIES_PER_SECOND)
+        steps.append(Step(effort, REFIT, train, 1, seconds, epochs=epochs, n_features=m))
+    return steps
 
 
 def _epochs(rows: int, entries: float) -> int:

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from joker.data.arrays import pick
 from joker.errors import OutOfTime
 from joker.estimators import resolve
-from joker.estimators.precision import smallest_penalty
 from joker.estimators.probabilities import Calibration, fit_calibration
 from joker.tables.columns import JUDGED_ROWS
 from joker.tables.encoding import fit_encoding
@@ -244,7 +243,7 @@ class Work:
         if quick and len(rows) > step.rows:
             rows = np.sort(np.random.RandomState(problem.seed).permutation(rows)[: step.rows])
         if self.plan.many_rows:
-            estimator.set_params(tol=TOL_OF_MANY_ROWS)
+            estimator.set_params(tol=TOL_OF_MANY_ROWS, device=problem.gpu or estimator.device)
             if encoding.kernels is None and not sp.issparse(x):
                 encoding = replace(encoding, kernels=KERNELS_OF_MANY_ROWS)
         model, trials = searched(problem, encoding, self.y, rows, estimator, step.fits, quick=quick)
@@ -330,10 +329,10 @@ class Work:
     def for_more_rows(self, candidate: EnsembleCandidate, step: Step, n: int) -> Any:
         """Return an unfitted model by random blocks, which is usable after one epoch, for n rows."""
         problem = self.problem
-        model = clone(candidate.member.model).set_params(lam=penalty(candidate, n))
+        model = clone(candidate.member.model).set_params(lam=float(candidate.member.model.lam_))
         if step.n_features is not None:
             model.set_params(n_features=step.n_features)
-        settings = random_blocks(model, n, candidate.x.shape[1], step.epochs)
+        settings = random_blocks(model, n, candidate.x.shape[1], step.epochs, problem.gpu)
         if problem.gpu is not None:
             settings |= {"device": problem.gpu, "momentum": True}
         if problem.clock.limit < float("inf"):
@@ -412,13 +411,6 @@ class Work:
 
 def _same_fit(done: Step, step: Step) -> bool:
     return (done.rows, done.epochs, done.n_features) == (step.rows, step.epochs, step.n_features)
-
-
-def penalty(candidate: EnsembleCandidate, n: int) -> float:
-    """Return the λ of a fit on n rows. One that float32 cannot resolve would need float64, and twice the time."""
-    model = candidate.member.model
-    smallest = smallest_penalty(n) if resolve.is_linear_system(model) else 0.0
-    return max(float(model.lam_), smallest)
 
 
 def _with_transformed_target(problem: TableProblem, transform: str | None) -> TableProblem:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
@@ -399,12 +400,14 @@ def fit_rows(problem: TableProblem, model: Any, x: Any, y: Array, rows: Array) -
     return model.set_params(callbacks=None)
 
 
-def random_blocks(model: Any, n: int, d: int, epochs: int) -> dict[str, Any]:
+def random_blocks(model: Any, n: int, d: int, epochs: int, device: Any = None) -> dict[str, Any]:
     """Return the settings of a fit with random blocks, which has a usable model after one epoch.
 
     With the exact kernel, momentum lowers their gap faster.
     """
-    exact = resolve.n_features(model.n_features, model.features, kernels.get(model.kernel), n, d) is None
+    place = torch.device(device or model.device or "cpu")
+    kernel = kernels.get(model.kernel)
+    exact = resolve.n_features(model.n_features, model.features, kernel, n, d, place) is None
     settings = {"max_epochs": epochs, "method": RANDOM_BLOCKS}
     return settings | ({"momentum": True} if exact else {})
 

@@ -251,7 +251,8 @@ class TrialRunner:
     def n_features(self, kernel: str | Kernel) -> int | None:
         """Return the number of features of the fit on all rows; None stands for the exact kernel."""
         given = self.estimator
-        return resolve.n_features(given.n_features, given.features, kernels.get(kernel), *self.x.shape)
+        place = torch.device(given.device or "cpu")
+        return resolve.n_features(given.n_features, given.features, kernels.get(kernel), *self.x.shape, place)
 
     def entry(self, trial: Trial) -> dict[str, Any]:
         """Return a trial as a row of the table."""

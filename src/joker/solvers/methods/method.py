@@ -29,8 +29,8 @@ AFTER_LAYOUT = (STEP, EVALUATION, END)
 
 ONE_BLOCK = 2_048  # rows: at most so many are solved as one block, to the tolerance
 BLOCK = 512  # rows of a block where there are more
-# The same with the exact kernel on a CPU: fewer kernel evaluations, and each block costs little.
-EXACT_BLOCK = 1_024
+# The same with the exact kernel, on a CPU and on a GPU: fewer kernel evaluations, and each block costs little.
+EXACT_BLOCK, EXACT_GPU_BLOCK = 1_024, 2_048
 # A linear system with the exact kernel is one block of up to so many rows, which is factorised in float64, on a CPU:
 # that takes as long as the preconditioner of conjugate gradients and some products, or as all products where the
 # largest eigenvalue, which is at most n times the kernel, is more than so many times λ.
@@ -246,7 +246,7 @@ class Method(ABC):
         if size.block_size is not None:
             return size.block_size
         most = size.rows if size.most_block_rows is None else size.most_block_rows
-        usual = EXACT_BLOCK if size.exact and not size.on_gpu else BLOCK
+        usual = BLOCK if not size.exact else EXACT_GPU_BLOCK if size.on_gpu else EXACT_BLOCK
         one_block = size.direct_rows or cls.one_block[size.on_gpu]
         return size.rows if size.rows <= min(one_block, most) else min(usual, most)
 
