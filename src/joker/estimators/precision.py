@@ -96,7 +96,8 @@ def dtype_for(
 ) -> tuple[torch.dtype, str]:
     """Return the floating-point type of a fit, and the reason in words.
 
-    ``solved`` are the rows of a linear system that is solved at once: those of a block, or all. ``whole`` says whether the problem is one block, or has a low rank. ``penalty`` is the smallest λ / w of all rows.
+    ``whole`` says whether the problem is one block, or has a low rank. ``penalty`` is the smallest λ / w of all rows.
+    ``solved`` are the rows of a linear system that is solved at once: those of a block, or all.
     A dual variable is at most about 1/penalty, so that predictions have errors of about error / penalty; they are of
     the size of the targets.
     """

@@ -36,10 +36,11 @@ DEPTH = 32  # inputs that a tile of the product form takes at a time, where it d
 LEAST_DEPTH, MOST_DEPTH = 16, 64  # inputs that it takes at once
 MATRIX_TILE = (64, 64)  # rows of x and of z
 DIFFERENCE_TILE = (128, 64)  # rows of x and of z
-NEAR_TILE = (16, 64)
+NEAR_TILE, NEAR_PROGRAMS = (32, 64), 1_024  # of the rows that are near others, in a list whose length the GPU knows
 # A squared distance below this share of the squared norms has lost too many digits for a root; see `near_rows_kernel`.
 NEAR = 512 * torch.finfo(torch.float32).eps
-VALUES, PRODUCTS, DIFFERENCES = 2e12, 7e14, 2e13  # of an H200 in a second: kernel values, flops of products, instructions
+# What an H200 does in a second: values of a kernel, operations of products, instructions on differences.
+VALUES, PRODUCTS, DIFFERENCES = 2e12, 7e14, 2e13
 FEW_INPUTS = 4  # up to which rows are often near one another, and differences cost as little as a product
 
 
@@ -201,17 +202,18 @@ def launch_radial_product(
     R, C = TILE, TILE if weights.width == 1 else TILE // 2
     partial, share = _partial_sums(x, v, R, C)
     sizes, names = (len(x), len(z), width, v.shape[1]), {"PROFILE": profile.name, "T": weights.width}
-    least = x.new_empty(partial.shape[:2]) if profile.root else x.new_empty(1)
+    near = torch.empty(len(partial) * len(x) if profile.root else 1, dtype=torch.int32, device=x.device)
+    count = torch.zeros(1, dtype=torch.int32, device=x.device)
     with on_device(x.device):
         radial_product_kernel[-(-len(x) // R), len(partial), weights.programs](
-            *left, *right, weights.parts, weights.unit, partial, least, *sizes, share, weights.length,
-            LEAST=profile.root, ONCE=once, K=width if once else DEPTH, R=R, C=C, **names,
+            *left, *right, weights.parts, weights.unit, partial, near, count, 2 * NEAR, *sizes, share, weights.length,
+            LIST=profile.root, ONCE=once, K=width if once else DEPTH, R=R, C=C, **names,
             num_warps=4, num_stages=2 if weights.width == 1 else 3,
         )  # fmt: skip
         if profile.root:
             R, C = NEAR_TILE
-            near_rows_kernel[-(-len(x) // R), 1, weights.programs](
-                *left, *right[:2], weights.parts, weights.unit, partial, least, 2 * NEAR, *sizes,
+            near_rows_kernel[min(-(-len(near) // R), NEAR_PROGRAMS), 1, weights.programs](
+                *left[:2], *right[:2], weights.parts, weights.unit, partial, near, count, *sizes,
                 len(partial), weights.length, R=R, C=C, **names, num_warps=4,
             )  # fmt: skip
     return partial[0] if len(partial) == 1 else partial.sum(0)

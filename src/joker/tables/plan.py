@@ -211,12 +211,14 @@ def _refits(train: int, inputs: int, gpu: bool, n_features: Any, columns: int) -
     rows = train if chosen else exact
     first = train if chosen else min(exact, QUICK_REFIT_ROWS)
     epochs = {effort: _epochs(rows if effort > 1 else first, REFIT_ENTRIES[effort]) for effort in EFFORTS}
-    of_effort = [(1, first, None), (2, rows, None), (3, rows, None), (4, rows, None), (5, rows, None)]
+    of_effort: list[tuple[int, int, int | None]] = [(1, first, None)]
+    of_effort += [(effort, rows, None) for effort in EFFORTS[1:]]
     if train > EXACT_ROWS and n_features == AUTO:
         of_effort.append((4, train, FEATURES))
 
     def seconds(effort: int, n: int, m: int | None) -> float:
-        return epochs[effort] * n * (m or (int(n_features) if chosen else n)) * columns**0.5 / ENTRIES_PER_SECOND
+        width = m or (int(n_features) if chosen else n)
+        return float(epochs[effort] * n * width * columns**0.5 / ENTRIES_PER_SECOND)
 
     return [
         Step(effort, REFIT, n, 1, seconds(effort, n, m), epochs=epochs[effort], n_features=m)

@@ -250,9 +250,9 @@ class TrialRunner:
 
     def n_features(self, kernel: str | Kernel) -> int | None:
         """Return the number of features of the fit on all rows; None stands for the exact kernel."""
-        given = self.estimator
+        given, (n, d) = self.estimator, self.x.shape
         place = torch.device(given.device or "cpu")
-        return resolve.n_features(given.n_features, given.features, kernels.get(kernel), *self.x.shape, place)
+        return resolve.n_features(given.n_features, given.features, kernels.get(kernel), n, d, place)
 
     def entry(self, trial: Trial) -> dict[str, Any]:
         """Return a trial as a row of the table."""

@@ -27,7 +27,7 @@ def profile(r, PROFILE: tl.constexpr):
     elif PROFILE == "cauchy":
         root = tl.rsqrt(1.0 + r)  # a division takes several operations
         value = root * root
-    elif PROFILE == "exponential" or PROFILE == "gaussian":
+    elif PROFILE == "exponential" or PROFILE == "gaussian":  # noqa: PLR1714 Triton has no sets
         value = tl.exp2(-r)
     else:
         s = tl.sqrt(r)
@@ -139,12 +139,13 @@ def difference_product_kernel(
 def radial_product_kernel(
     x, x_low, x_norm, z, z_low, z_norm,  # (n, d), (n, d), (n,), (b, d), (b, d), (b,): z is −2 times as large
     v, v_unit, out,  # (b and more, t), (t,), (splits, n, t)
-    least,  # (splits, n): the least positive distance of each row
+    near_rows, count,  # (splits · n,), (1,): the rows that are near a row of z, in any order
+    near,  # the share of the squared norm of a row below which a distance is too small for the product form
     n, b, d, t,
     share,  # rows of z for each split, a multiple of C
     v_length,
     PROFILE: tl.constexpr,
-    LEAST: tl.constexpr,  # whether least distances are written
+    LIST: tl.constexpr,  # whether the near rows are listed
     ONCE: tl.constexpr,  # whether K inputs are all
     K: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
@@ -161,7 +162,7 @@ def radial_product_kernel(
     if ONCE:
         high, low = tl.load(x + x_tile), tl.load(x_low + x_tile)
     total = no_terms(R, T)
-    nearest = tl.full((R,), 0x7F800000, tl.uint32)  # infinity
+    nearest = tl.full((R,), float("inf"), tl.float32)
     for first in range(split * share, tl.minimum(split * share + share, b), C):
         columns = first + tl.arange(0, C)
         z_tile = k[:, None] + columns[None, :] * d
@@ -179,46 +180,47 @@ def radial_product_kernel(
                 square = tl.dot(high, z_lower, square)
                 square = tl.dot(high, z_high, square)
         square += norm[:, None] + tl.load(z_norm + columns)[None, :]
-        if LEAST:  # as numbers without a sign, negative ones, which stand for 0, are the largest
-            nearest = tl.minimum(nearest, tl.min(square.to(tl.uint32, bitcast=True), axis=1))
+        if LIST:
+            nearest = tl.minimum(nearest, tl.min(square, axis=1))
         total = add_terms(total, profile(tl.maximum(square, 0.0), PROFILE), v, columns, T)
     store_total(total, out, v_unit, split, rows, rows < n, n, t, R, T)
-    if LEAST:
+    if LIST:  # noqa: SIM102 a condition on a constant, and one on the device
         if tl.program_id(2) == 0:
-            tl.store(least + split.to(tl.int64) * n + rows, nearest.to(tl.float32, bitcast=True), mask=rows < n)
+            found = (rows < n) & (nearest < near * norm)
+            number = found.to(tl.int32)
+            place = tl.atomic_add(count, tl.sum(number, axis=0)) + tl.cumsum(number, axis=0) - 1
+            tl.store(near_rows + place, rows, mask=found)
 
 
 @triton.jit
 def near_rows_kernel(
-    x, x_low, x_norm, z, z_low,  # as in `radial_product_kernel`
-    v, v_unit, out, least,  # as there
-    near,  # the share of the squared norm of a row below which a distance is too small for the product form
+    x, x_low, z, z_low,  # as in `radial_product_kernel`
+    v, v_unit, out,  # as there
+    near_rows, count,  # (count,), (1,): the rows
     n, b, d, t, splits, v_length,
     PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
-    """Write k(x, z) v again for those of R rows that are near a row of z, by differences."""
-    rows = tl.program_id(0) * R + tl.arange(0, R)
-    inside = rows < n
-    nearest = tl.full((R,), float("inf"), tl.float32)
-    for split in range(splits):
-        nearest = tl.minimum(nearest, tl.load(least + tl.cast(split, tl.int64) * n + rows, mask=inside, other=1e30))
-    again = inside & (nearest < near * tl.load(x_norm + rows, mask=inside, other=0.0))
-    if tl.max(again.to(tl.int32), axis=0) > 0:
-        v += tl.program_id(2) * v_length
-        left = tl.where(inside, rows, 0).to(tl.int64) * d
+    """Write k(x, z) v again for the rows in a list, by differences."""
+    v += tl.program_id(2) * v_length
+    length = tl.load(count)
+    for start in range(tl.program_id(0) * R, length, tl.num_programs(0) * R):
+        inside = start + tl.arange(0, R) < length
+        rows = tl.load(near_rows + start + tl.arange(0, R), mask=inside, other=0)
+        left = rows.to(tl.int64) * d
         total = no_terms(R, T)
         for first in range(0, b, C):
             columns = first + tl.arange(0, C)
-            square = tl.zeros((R, C), tl.float32)
+            # For the layout of the sum: see `differences`.
+            square = tl.dot(tl.zeros((R, 16), tl.float32), tl.zeros((16, C), tl.float32), input_precision="ieee")
             for k in range(d):
                 a = tl.load(x + left + k).to(tl.float32) + tl.load(x_low + left + k).to(tl.float32)
                 other = tl.load(z + columns * d + k).to(tl.float32) + tl.load(z_low + columns * d + k).to(tl.float32)
                 difference = a[:, None] + 0.5 * other[None, :]
                 square += difference * difference
             total = add_terms(total, profile(square, PROFILE), v, columns, T)
-        store_total(total, out, v_unit, tl.program_id(1), rows, again, n, t, R, T)
+        store_total(total, out, v_unit, 0, rows, inside, n, t, R, T)
         for split in range(1, splits):
-            store_total(no_terms(R, T), out, v_unit, split, rows, again, n, t, R, T)
+            store_total(no_terms(R, T), out, v_unit, split, rows, inside, n, t, R, T)
 
 
 @triton.jit
