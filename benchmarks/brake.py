@@ -1,4 +1,4 @@
-"""How long a table fit takes beyond its `max_time`, on twelve shapes.
+"""How long a table fit takes longer than its `max_time`, on twelve shapes.
 
     python benchmarks/brake.py                                # about ten minutes on a quiet computer
     python benchmarks/brake.py --shapes words,classes --limits 2,10

@@ -34,7 +34,6 @@ from joker.kernels import Kernel
 from joker.kernels.kernel import check_bandwidth_rule, choose_bandwidth, sample_rows
 from joker.kernels.precomputed import refuse_bandwidth
 from joker.losses import Loss
-from joker.ops.gram import PROFILES
 from joker.planning import FitSpec
 from joker.planning.fit import TrainingData
 from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_device, parse_dtype, physical_bytes
@@ -46,7 +45,6 @@ LEAST_RANK_ROWS = 256  # rows: the rank of fewer is not computed
 LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
 EXACT_ROWS = 50_000  # rows: n_features="auto" uses the exact kernel for at most so many on a CPU
 EXACT_SECONDS = 10.0  # of a pass over the kernel matrix on a GPU, up to which it uses the exact kernel there
-TILE_SECONDS = 2e-11  # of an entry on a GPU, where no fused kernel computes it
 # A kernel that is no function of a matrix product costs time for each input: it is used exactly for at most so many
 # numbers of X, or so many rows.
 EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000
@@ -376,14 +374,8 @@ def n_features(
 def _exact_is_quick(kernel: Kernel, n: int, d: int, device: torch.device) -> bool:
     """Whether some passes over the kernel matrix of n rows take a time that users accept."""
     if device.type == "cuda":
-        return exact_seconds(kernel, n, d) <= EXACT_SECONDS
+        return kernel.gpu_seconds(n, d) <= EXACT_SECONDS
     return n <= EXACT_ROWS and (kernel.by_product or n <= max(FEW_ROWS, EXACT_NUMBERS // d))
-
-
-def exact_seconds(kernel: Kernel, n: int, d: int) -> float:
-    """Return about how long a pass over the kernel matrix of n rows takes on a GPU."""
-    name = kernel.without_constant.own_profile
-    return TILE_SECONDS * n**2 if name is None else PROFILES[name].seconds(float(n) ** 2, d)
 
 
 def sparse_entries(x: Any, kernel: Kernel, m: int | None, scaling: Scaling | None) -> int | None:

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from joker.errors import BudgetTooSmall, DegenerateBandwidth, InvalidParameter, UnknownName
-from joker.ops.gram import add_product
+from joker.ops.gram import PROFILES, add_product
 from joker.ops.triton_support import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes, generator
 from joker.runtime.devices import share
 
 NUMPY_EXP = torch.backends.cpu.get_cpu_capability().startswith("AVX512")  # NumPy's takes half the time of torch's there
+TILE_SECONDS = 2e-11  # of a kernel value on a GPU, where no fused kernel computes it
 # The smallest result of `decay` is the smallest normal number to this power: e⁻⁶¹ in float32, e⁻⁴⁹⁶ in float64.
 SMALLEST_POWER = 0.7
 
@@ -228,6 +229,11 @@ class Kernel(ABC):
         """
         name = self.own_profile
         return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes)
+
+    def gpu_seconds(self, n: int, d: int) -> float:
+        """Return about how long a pass over the kernel matrix of n rows of d inputs takes on a GPU."""
+        name = self.without_constant.own_profile
+        return TILE_SECONDS * n**2 if name is None else PROFILES[name].seconds(float(n) ** 2, d)
 
     def with_bandwidth(self, bandwidth: float) -> Self:
         """Return the same kernel with another σ."""

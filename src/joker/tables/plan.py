@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any
 
 from joker.errors import InvalidParameter
-from joker.estimators.resolve import EXACT_ROWS, EXACT_SECONDS, FEATURES, exact_seconds
+from joker.estimators.resolve import EXACT_ROWS, EXACT_SECONDS, FEATURES
 from joker.kernels import Matern12
 from joker.planning import Plan
 from joker.tuning.ard import LAPLACIAN, MATERN12
@@ -228,7 +228,7 @@ def _refits(train: int, inputs: int, gpu: bool, n_features: Any, columns: int) -
 
 def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[Step]:
     """The same on a GPU: of all rows, with the exact kernel where a pass over its matrix takes some seconds at most."""
-    one_pass = exact_seconds(Matern12(), train, inputs)
+    one_pass = Matern12().gpu_seconds(train, inputs)
     exact = one_pass <= EXACT_SECONDS and n_features in (AUTO, None)
     steps = []
     for effort, allowed in GPU_SECONDS.items():
