@@ -346,6 +346,15 @@ def test_the_fit_on_a_gpu_has_all_rows_and_many_features(x: Any) -> None:
     assert mean_square(found, y) < 0.05 * y.var()
 
 
+@pytest.mark.parametrize(("given", "expected"), [("auto", "float32"), ("float64", "auto")])
+def test_the_exact_kernel_on_a_gpu_has_float32_unless_another_type_is_given(x: Any, given: str, expected: str) -> None:
+    """Float64 takes several times as long there, and the gap of the fit counts rounding errors."""
+    work = work_of(x, np.sin(2 * x[:, 0]), gpu="cpu")
+    step = Step(1, REFIT, SEARCHED, 1, 1.0, epochs=3)
+    model = work.for_more_rows(candidate_of(work, bandwidth=0.7, dtype=given), step, SEARCHED)
+    assert (model.precision, model.dtype) == (expected, given)
+
+
 def test_many_rows_are_searched_on_a_sample_and_fitted_again(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

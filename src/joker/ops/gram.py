@@ -132,9 +132,7 @@ def add_product(
     return side > 0
 
 
-def product_side(
-    n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int], itemsize: int = 4
-) -> int:
+def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int], itemsize: int = 4) -> int:
     """Return the number of rows of x and of z that a fused product takes at a time; 0 where it does not pay."""
     width = padded_inputs(d)
 

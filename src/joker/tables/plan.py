@@ -35,6 +35,9 @@ ALL_ROWS_EFFORT = 4  # from which on many rows are fitted once more with those t
 GPU_FEATURES = 60_000  # random features on a GPU where the exact kernel takes too long
 GPU_SEARCH_ROWS = 40_000  # as SEARCH_ROWS, on a GPU
 GPU_SECONDS = {1: 8.0, 3: 60.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
+QUICK_GPU_ROWS = 200_000  # as QUICK_REFIT_ROWS, of such a fit
+GPU_STEP_SECONDS = 1e-6  # of its block solves, for each row
+FLOAT64_PASSES = 6.0  # passes over the kernel matrix in the time of the one in float64 that certifies the fit
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
 ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 1.5e8, 3e11
@@ -227,16 +230,22 @@ def _refits(train: int, inputs: int, gpu: bool, n_features: Any, columns: int) -
 
 
 def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[Step]:
-    """The same on a GPU: of all rows, with the exact kernel where a pass over its matrix takes some seconds at most."""
+    """The same on a GPU: with the exact kernel where a pass over its matrix takes some seconds at most."""
     one_pass = Matern12().gpu_seconds(train, inputs)
     exact = one_pass <= EXACT_SECONDS and n_features in (AUTO, None)
     steps = []
     for effort, allowed in GPU_SECONDS.items():
-        epochs = int(min(max(MIN_EPOCHS, allowed // one_pass), MAX_EPOCHS)) if exact else MAX_EPOCHS
-        m = None if exact or n_features != AUTO else GPU_FEATURES
-        features = GPU_FEATURES if n_features == AUTO else int(n_features or train)
-        seconds = epochs * (one_pass if exact else train * features * columns**0.5 / GPU_ENTRIES_PER_SECOND)
-        steps.append(Step(effort, REFIT, train, 1, seconds, epochs=epochs, n_features=m))
+        rows = min(train, QUICK_GPU_ROWS) if exact and effort == EFFORTS[0] else train
+        if exact:
+            one_epoch = GPU_STEP_SECONDS * rows + Matern12().gpu_seconds(rows, inputs)
+            certificate = one_pass * (rows / train) ** 2 * FLOAT64_PASSES
+            epochs = int(min(max(MIN_EPOCHS, (allowed - certificate) // one_epoch), MAX_EPOCHS))
+            steps.append(Step(effort, REFIT, rows, 1, epochs * one_epoch + certificate, epochs=epochs))
+        else:
+            features = GPU_FEATURES if n_features == AUTO else int(n_features or train)
+            seconds = MAX_EPOCHS * train * features * columns**0.5 / GPU_ENTRIES_PER_SECOND
+            m = GPU_FEATURES if n_features == AUTO else None
+            steps.append(Step(effort, REFIT, train, 1, seconds, epochs=MAX_EPOCHS, n_features=m))
     return steps
 
 

@@ -335,6 +335,9 @@ class Work:
         settings = random_blocks(model, n, candidate.x.shape[1], step.epochs, problem.gpu)
         if problem.gpu is not None:
             settings |= {"device": problem.gpu, "momentum": True}
+            if resolve.stated_dtype(model.precision, model.dtype) is None:
+                # The gap counts rounding errors, and held-out rows decide whether the model is used.
+                settings["precision"] = "float32"
         if problem.clock.limit < float("inf"):
             settings["max_time"] = max(MIN_SECONDS, problem.clock.left)
         return model.set_params(**settings)
