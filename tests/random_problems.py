@@ -38,7 +38,7 @@ KERNELS = ("gaussian", "laplacian", "matern12", "matern32", "matern52", "cauchy"
 STATIONARY = KERNELS[:6]
 SHAPES = ("normal", "clusters", "heavy", "duplicates", "far", "grid")
 METHODS = ("auto", "auto", "random_blocks", "greedy_blocks", "column_blocks")
-MOST_ROWS, MOST_ROWS_OF_CLASSES = 1_200, 150
+LEAST_ROWS, MOST_ROWS, MOST_ROWS_OF_CLASSES = 20, 1_200, 150
 EPSILON = 0.1
 EXCESS = 1.01  # times the reported gap, that the true gap may be at most
 SMALLEST = 1e-9  # a relative gap that is a rounding error of float64 sums
@@ -65,10 +65,12 @@ class RandomProblem:
     name: str = ""
 
     @classmethod
-    def draw(cls, seed: int, device: str = "cpu", most_rows: int = MOST_ROWS) -> RandomProblem:
-        """Return the problem with this seed, of at most so many rows."""
+    def draw(
+        cls, seed: int, device: str = "cpu", most_rows: int = MOST_ROWS, least_rows: int = LEAST_ROWS
+    ) -> RandomProblem:
+        """Return the problem with this seed, of so many rows; with classes, of at most ``MOST_ROWS_OF_CLASSES``."""
         rng = np.random.default_rng([seed, 18])
-        n, d = int(np.exp(rng.uniform(np.log(20), np.log(most_rows)))), int(rng.integers(1, 7))
+        n, d = int(np.exp(rng.uniform(np.log(least_rows), np.log(most_rows)))), int(rng.integers(1, 7))
         extreme = rng.random() < 0.3  # a narrow bandwidth, small λ, a large polynomial
         loss, kernel = LOSSES[rng.integers(len(LOSSES))], KERNELS[rng.integers(len(KERNELS))]
         n = min(n, MOST_ROWS_OF_CLASSES) if loss in MULTICLASS else n
@@ -365,6 +367,7 @@ class Outcome(NamedTuple):
     reported: Any  # (t / group,)
     true: Any
     reason: str
+    own: Any = None  # the true gaps with the dual value of α, where a better one was computed
 
     @property
     def wrong(self) -> bool:
@@ -374,9 +377,13 @@ class Outcome(NamedTuple):
 
 def outcome(seed: int, device: str = "cpu", most_rows: int = MOST_ROWS) -> Outcome:
     """Solve the problem with this seed; return its gaps."""
-    problem = RandomProblem.draw(seed, device, most_rows)
+    return outcome_of(RandomProblem.draw(seed, device, most_rows), device)
+
+
+def outcome_of(problem: RandomProblem, device: str = "cpu", **settings: Any) -> Outcome:
+    """Solve a problem; return its gaps."""
     try:
-        training = problem.training(device)
+        training = problem.training(device, **settings)
         points: list[Any] = []
         descent = training.descent
         _, report = training.run(lambda record: points.extend([descent.point[0].clone(), descent.state.alpha.clone()]))
@@ -404,7 +411,7 @@ def judged(problem: RandomProblem, training: Any, report: Any, device: str = "cp
             return found
     # The gap that is reported may have the dual value of an earlier point, which is a bound as well.
     others = [*problem.solved(device), *(point.double().cpu().numpy() for point in earlier)]
-    found = found._replace(true=reference.gaps(alpha, others))
+    found = found._replace(true=reference.gaps(alpha, others), own=found.true)
     if not found.wrong or training.features is None:
         return found
     theta = report.image.double().cpu().numpy()  # with features the model is θ, which need not be that of α
@@ -417,9 +424,9 @@ ESTIMATORS = {
 }  # fmt: skip
 
 
-def estimator_outcome(seed: int, most_rows: int = 2_500) -> Outcome:
+def estimator_outcome(seed: int, most_rows: int = 2_500, least_rows: int = LEAST_ROWS) -> Outcome:
     """Fit the estimator of the problem with this seed, with precision and method "auto"; return its gaps."""
-    problem = RandomProblem.draw(seed, most_rows=most_rows)
+    problem = RandomProblem.draw(seed, most_rows=most_rows, least_rows=least_rows)
     names = list(ESTIMATORS)
     if problem.loss not in ESTIMATORS:
         rng = np.random.default_rng(seed)
