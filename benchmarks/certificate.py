@@ -7,7 +7,7 @@
 
 The problems are those of ``tests/random_problems.py``: every loss and kernel, random features, weights from 1e-3 to
 1e5, inputs with clusters, duplicates, heavy tails and a distant mean, narrow and wide bandwidths, λ from 1e-6 to 100.
-The seed of a problem tells everything about it. The reference has its own kernels, losses and conjugates, and computes
+The seed of a problem decides everything about it. The reference has its own kernels, losses and conjugates, and computes
 both objectives from the dual variables alone, in float64, and in more digits where those are too few.
 
 A gap is wrong where the true one exceeds it by more than 1%, and by more than 1e-9: a sum of 2,000 terms in float64
@@ -89,7 +89,7 @@ def _number(value: Any) -> float | str:  # JSON has no infinity
 
 
 def summary(lines: list[list[Any]]) -> dict[str, Any]:
-    """Return how many gaps are wrong, and the shares of the ends."""
+    """Return the number of wrong gaps, and the shares of the ends."""
     columns = dict(zip(FIELDS, zip(*lines, strict=True), strict=True))
     ends, count = Counter(columns["end"]), len(lines)
     refused = sum(number for end, number in ends.items() if end.startswith("refused"))

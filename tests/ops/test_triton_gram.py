@@ -117,6 +117,20 @@ def test_products_are_added_run_by_run(name, draw, monkeypatch):
     torch.testing.assert_close(out.double() - 1, want, rtol=0, atol=1e-4)
 
 
+def test_precise_products_are_computed_by_differences(draw, monkeypatch):
+    """Rows at a distance of a thousand bandwidths, with neighbours: a matrix product keeps three digits of them."""
+    x = draw(1, 5) * 400 + torch.cat([3 * draw(40, 5), 3 * draw(40, 5) + 8_000])
+    kernel, v = kernels.Gaussian(SIGMA), draw(80, 1)
+    want = kernel(x.double(), x.double()) @ v.double()
+    monkeypatch.setattr(gram, "fuses", lambda *tensors, dtype: True)
+    errors = {}
+    for one in (kernel, kernel.precisely()):
+        out = torch.zeros(80, 1, device=x.device)
+        assert one.add_product(x, x, v, out, 2**30)
+        errors[one.precise] = float((out - want).abs().max())
+    assert errors[True] < 1e-3 < errors[False]
+
+
 def test_float64_needs_twice_the_memory():
     """Of copies and sums: what is just enough in float32 is not enough in float64."""
     budget = next(b for b in range(0, 2**24, 2**10) if gram.product_side(150, 130, 3, 1, b, (0, 0)))

@@ -176,7 +176,8 @@ class KernelEstimator(CheckedParameters, CallbackSupportMixin, NotebookView, Fit
         >>> small.dual_coef_.shape, bool(small.compression_error_ < 0.01)
         ((30,), True)
         """
-        return compressed(self, n_rows, random_state)
+        small: Self = compressed(self, n_rows, random_state)
+        return small
 
     def card(self, scores: Mapping[str, float] | None = None) -> str:
         """Return a model card in Markdown: the data, the settings, the scores, the gap and the environment.

@@ -29,7 +29,7 @@ from joker.data import Blocks, Rows, Scaling, distinct
 from joker.data.arrays import RowSubset, as_array, cast_row_bytes, have_common_scale, is_sparse, pick, rows_of
 from joker.errors import InvalidParameter, UnknownName
 from joker.estimators.foreign_names import refuse_foreign_bandwidth, refuse_foreign_kernel, refuse_loss
-from joker.estimators.precision import KernelFacts, dtype_for, kernel_at, sampled
+from joker.estimators.precision import KernelFacts, Precision, kernel_at, precision_of, sampled
 from joker.kernels import Kernel
 from joker.kernels.kernel import check_bandwidth_rule, choose_bandwidth, sample_rows
 from joker.kernels.precomputed import refuse_bandwidth
@@ -104,23 +104,23 @@ class Request:
         for choices in self._choices(sample, m, device, facts, sparse_entries(x, self.kernel, m, scaling)):
             for host, (method, size) in product(hosts, choices):
                 block_size = method.block_rows(size)
-                dtype, mixed, why = self._precision(method, size, device, sample.w, facts)
+                precision = self._precision(method, size, device, sample.w, facts)
                 epochs = method.max_epochs(size) if isinstance(given.max_epochs, str) else given.max_epochs
                 yield FitSpec(
                     rows=n,
                     inputs=d,
                     targets=targets,
                     device=device,
-                    dtype=dtype,
-                    kernel=self.kernel,
+                    dtype=precision.dtype,
+                    kernel=(self.kernel.precisely() if precision.precise else None) or self.kernel,
                     loss=self.loss,
                     method=method,
                     settings=self.settings.decided(block_size=block_size, max_epochs=epochs, seed=seed),
-                    why_dtype=why,
+                    why_dtype=precision.why,
                     rank=size.rank,
                     scale=size.scale,
                     entries=size.entries,
-                    mixed=mixed,
+                    mixed=precision.mixed,
                     n_features=m,
                     features=given.features,
                     intercept=bool(given.fit_intercept),
@@ -207,15 +207,15 @@ class Request:
         device: torch.device,
         w: NDArray[np.float64] | None,
         facts: Callable[[], KernelFacts],
-    ) -> tuple[torch.dtype, bool, str]:
-        """Return the floating-point type, whether the kernel of a block may be less precise, and the reason."""
+    ) -> Precision:
+        """Return how a fit computes."""
         low = self.given.precision == "mixed" or (self.given.precision == AUTO and device.type == "cuda")
-        if self.dtype is not None:
-            return self.dtype, low and self.dtype == torch.float32, "as asked"
+        fused = device.type == "cuda" and self.kernel.own_profile is not None
         whole = method.block_rows(size) >= size.rows or method.wide or self.kernel.external
         solved = method.block_rows(size) if method.in_blocks else size.rows
-        dtype, why = dtype_for(size, whole, self.loss, self._penalty(w), self.settings.tol, facts, solved)
-        return dtype, low and dtype == torch.float32, why
+        penalty, tol = self._penalty(w), self.settings.tol
+        found = precision_of(size, whole, self.loss, penalty, tol, facts, solved, given=self.dtype, fused=fused)
+        return replace(found, mixed=low and found.dtype == torch.float32)
 
     def _penalty(self, w: NDArray[np.float64] | None) -> float:
         """Return the smallest λ / w of all rows."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from joker.errors import BudgetTooSmall, DegenerateBandwidth, InvalidParameter, UnknownName
-from joker.ops.gram import PROFILES, add_product
+from joker.ops.gram import PROFILES, add_product, gram, gram_fused
 from joker.ops.triton_support import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes, generator
 from joker.runtime.devices import share
@@ -42,6 +42,7 @@ def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
 # The rounding error of a squared distance in float64, in units of the bandwidth, above which differences are squared.
 # They take twice the time with twenty inputs.
 MOST_ROUNDING = 1e-12
+NEAR_ZERO = 1e-13  # the same where the root of a small distance amplifies it
 
 
 def squared_distance(
@@ -228,12 +229,17 @@ class Kernel(ABC):
         :func:`joker.kernels.kernel.matvec` then computes tiles of the matrix.
         """
         name = self.own_profile
-        return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes)
+        precise = getattr(self, "precise", False)
+        return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes, precise)
 
-    def gpu_seconds(self, n: int, d: int) -> float:
+    def gpu_seconds(self, n: int, d: int, precise: bool = False) -> float:
         """Return about how long a pass over the kernel matrix of n rows of d inputs takes on a GPU."""
         name = self.without_constant.own_profile
-        return TILE_SECONDS * n**2 if name is None else PROFILES[name].seconds(float(n) ** 2, d)
+        return TILE_SECONDS * n**2 if name is None else PROFILES[name].seconds(float(n) ** 2, d, precise)
+
+    def precisely(self) -> Kernel | None:
+        """Return the same kernel with distances without cancellation; None where it has none or cannot have them."""
+        return None
 
     def with_bandwidth(self, bandwidth: float) -> Self:
         """Return the same kernel with another σ."""
@@ -276,6 +282,7 @@ class Stationary(Kernel):
         """Draw m frequencies w from the spectrum, one in each column, in float64 on the CPU."""
 
 
+@dataclass(frozen=True)
 class Radial(Stationary):
     """A kernel k(x, z) = profile(‖x − z‖₂² / σ²) that is a mixture of Gaussian kernels.
 
@@ -286,6 +293,16 @@ class Radial(Stationary):
     ----------
     bandwidth : float
         The length scale σ, positive.
+    precise : bool
+        Whether distances of float32 rows are sums of squared differences on a GPU, and computed in float64 on the CPU.
+        That takes longer. It is needed where the bandwidth is small compared with the size of the rows, and a fit on a
+        GPU chooses it there.
+
+    Attributes
+    ----------
+    has_root : bool
+        Whether the profile is a function of the root of a small distance, which amplifies rounding errors: near zero,
+        an error of 10⁻⁷ in the squared distance becomes one of 3·10⁻⁴ in the kernel. All its matrices are precise.
 
     Examples
     --------
@@ -304,8 +321,16 @@ class Radial(Stationary):
     tensor([[1.0000, 0.7071]])
     """
 
+    precise: bool = field(default=False, kw_only=True, repr=False)
+
     feature_kinds: ClassVar[tuple[str, ...]] = ("fourier", "fourier_pairs", "orthogonal", "structured")
     by_product: ClassVar[bool] = True
+    has_root: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.precise, bool):
+            raise InvalidParameter(f"precise must be True or False; got {self.precise!r}. Use precise=False.")
 
     @abstractmethod
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
@@ -316,7 +341,23 @@ class Radial(Stationary):
         """Draw m values of the scale τ, in float64 on the CPU."""
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        return self.profile(squared_distance(x, z, self.bandwidth))
+        if not (self.precise or self.has_root):
+            return self.profile(squared_distance(x, z, self.bandwidth))
+        name = self.own_profile
+        if name is not None and gram_fused(x, z):
+            return gram(x, z, name, self.bandwidth)
+        most_rounding = NEAR_ZERO if x.dtype == torch.float64 else MOST_ROUNDING
+        return self.profile(squared_distance(x, z, self.bandwidth, torch.float64, most_rounding).to(x.dtype))
+
+    def precisely(self) -> Kernel | None:
+        return replace(self, precise=True)
+
+    def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
+        """Return the bytes that a call holds at its peak; precise distances are in float64, with copies of the rows."""
+        if not (self.precise or self.has_root):
+            return super().work_bytes(b, k, d, itemsize)
+        wide = torch.float64.itemsize
+        return (wide + itemsize) * b * k + 2 * wide * (b + k + 1) * (d + 1)
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
         normal = torch.randn(d, m, dtype=torch.float64, generator=generator)

@@ -64,12 +64,14 @@ def compress(
 
 
 def _rows(machine: ExactMachine, numbers: Tensor) -> Tensor:  # (k,) -> (k, d)
-    return machine.x[numbers.to(machine.x.index_device)].to(machine.alpha.device)
+    rows: Tensor = machine.x[numbers.to(machine.x.index_device)].to(machine.alpha.device)
+    return rows
 
 
 def _features(kernel: Kernel, x: Tensor, z: Tensor, factor: Tensor) -> Tensor:  # (k, d), (m, d), (m, m) -> (k, m)
     """Return K(x, z) L⁻ᵀ, the features of which K(z, z) = LLᵀ is the kernel."""
-    return torch.linalg.solve_triangular(factor, kernel(x, z).double().T, upper=False).T
+    solved: Tensor = torch.linalg.solve_triangular(factor, kernel(x, z).double().T, upper=False)
+    return solved.T
 
 
 def _cholesky(matrix: Tensor, size: float) -> Tensor:  # (m, m)
@@ -77,6 +79,7 @@ def _cholesky(matrix: Tensor, size: float) -> Tensor:  # (m, m)
     jitter = JITTER * size
     while True:
         matrix.diagonal().add_(jitter)
+        factor: Tensor
         factor, failed = torch.linalg.cholesky_ex(matrix)
         if not int(failed):
             return factor
@@ -90,4 +93,5 @@ def _error(machine: ExactMachine, small: ExactMachine, numbers: Tensor) -> Tenso
         parts.append(torch.stack([machine.predict(x), small.predict(x)]).double())
     f, found = torch.cat(parts, dim=1)
     deviation = f.var(dim=0, correction=0).clamp(min=torch.finfo(f.dtype).tiny)
-    return ((f - found).square().mean(dim=0) / deviation).sqrt()
+    error: Tensor = ((f - found).square().mean(dim=0) / deviation).sqrt()
+    return error

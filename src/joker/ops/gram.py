@@ -36,6 +36,7 @@ DEPTH = 32  # inputs that a tile of the product form takes at a time, where it d
 LEAST_DEPTH, MOST_DEPTH = 16, 64  # inputs that it takes at once
 MATRIX_TILE = (64, 64)  # rows of x and of z
 DIFFERENCE_TILE, WIDE_TILE = (128, 64), (64, 64)  # rows of x and of z, in float32 and in float64
+WIDE_COLUMNS = 16  # of v that a program takes in float64, where more need more registers than there are
 NEAR_TILE, NEAR_PROGRAMS = (32, 64), 1_024  # of the rows that are near others, in a list whose length the GPU knows
 # A squared distance below this share of the squared norms has lost too many digits for a root; see `near_rows_kernel`.
 NEAR = 512 * torch.finfo(torch.float32).eps
@@ -58,9 +59,9 @@ class Profile:
         """Whether products with d inputs are computed by differences; else on tensor cores."""
         return self.norm == 1 or (self.root and d <= FEW_INPUTS)
 
-    def seconds(self, entries: float, d: int) -> float:
+    def seconds(self, entries: float, d: int, precise: bool = False) -> float:
         """Return about how long products with so many entries take on one H200; see benchmarks/step.py."""
-        arithmetic = 2 * d / DIFFERENCES if self.by_differences(d) else 6 * padded_inputs(d) / PRODUCTS
+        arithmetic = 2 * d / DIFFERENCES if precise or self.by_differences(d) else 6 * padded_inputs(d) / PRODUCTS
         return entries * (1 / VALUES + arithmetic)
 
 
@@ -114,18 +115,20 @@ def add_product(
     scale: float,
     budget: int,
     row_bytes: tuple[int, int] = (0, 0),
+    precise: bool = False,
 ) -> bool:
     """Add k(x, z) v to ``out`` without an entry of k(x, z) in memory; return whether that was possible.
 
     Here k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²). The copies of x and z, and the memory that
     reading takes, ``row_bytes`` for a row of each, stay inside ``budget`` bytes. Where they do not, and
-    on the CPU, nothing is done and False is returned. In float64 all distances are computed by differences.
+    on the CPU, nothing is done and False is returned. Distances are computed by differences in float64, and where they
+    are to be ``precise``.
     """
     if not fuses(v, out, dtype=x.dtype):
         return False
     shape, (n, d) = PROFILES[profile], x.shape
     side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes, v.itemsize)
-    by_differences = x.dtype == torch.float64 or shape.by_differences(d)
+    by_differences = precise or x.dtype == torch.float64 or shape.by_differences(d)
     run = launch_difference_product if by_differences else launch_radial_product
     for i, j in product(range(0, n, side), range(0, z.shape[0], side)) if side else ():
         out[i : i + side] += run(x[i : i + side], z[j : j + side], v[j : j + side], shape, scale)
@@ -140,7 +143,8 @@ def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[i
         rows, others = min(side, n), min(side, b)
         # Of x and of z: two parts of half a number, or transposed copies; the norms, and a contiguous copy.
         copies = sum(round_up(k, TILE) * (width + 1) + k * d for k in (rows, others))
-        weights = 3 * round_up(others, TILE) * round_up(t, COLUMNS if t > COLUMNS else 1)
+        columns = round_up(t, COLUMNS if t > COLUMNS else WIDE_COLUMNS) if t > 1 else 1
+        weights = 3 * round_up(others, TILE) * columns
         numbers = copies + weights + width + 2 * sum_numbers(rows, t)
         return itemsize * numbers + rows * row_bytes[0] + others * row_bytes[1]
 
@@ -240,7 +244,8 @@ class Weights:
 
     def __init__(self, v: Tensor) -> None:  # (b, t)
         b, t = v.shape
-        self.width = 1 if t == 1 else min(COLUMNS, max(8, 1 << (t - 1).bit_length()))
+        most = WIDE_COLUMNS if v.dtype == torch.float64 else COLUMNS
+        self.width = 1 if t == 1 else min(most, max(8, 1 << (t - 1).bit_length()))
         self.programs = -(-t // self.width)
         below = (0, self.width * self.programs - t, 0, round_up(b, TILE) - b)
         v = torch.nn.functional.pad(v, below)
@@ -255,7 +260,8 @@ class Weights:
         self.length = self.parts[0].numel() if t > 1 else len(v)  # numbers for each program
 
     def _of_programs(self, v: Tensor) -> Tensor:  # (b, programs · width) -> (programs, b, width)
-        return v.unflatten(1, (self.programs, self.width)).transpose(0, 1)
+        parts: Tensor = v.unflatten(1, (self.programs, self.width)).transpose(0, 1)
+        return parts
 
 
 def _transposed(x: Tensor, factor: float = 1.0) -> Tensor:  # (n, d) -> (d and more, n and more)

@@ -36,7 +36,7 @@ GPU_FEATURES = 60_000  # random features on a GPU where the exact kernel takes t
 GPU_SEARCH_ROWS = 40_000  # as SEARCH_ROWS, on a GPU
 GPU_SECONDS = {1: 8.0, 3: 60.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
 QUICK_GPU_ROWS = 200_000  # as QUICK_REFIT_ROWS, of such a fit
-GPU_STEP_SECONDS = 1e-6  # of its block solves, for each row
+GPU_STEP_SECONDS = 1e-6  # of its block solves, for each row and column
 FLOAT64_PASSES = 6.0  # passes over the kernel matrix in the time of the one in float64 that certifies the fit
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
@@ -237,7 +237,7 @@ def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[
     for effort, allowed in GPU_SECONDS.items():
         rows = min(train, QUICK_GPU_ROWS) if exact and effort == EFFORTS[0] else train
         if exact:
-            one_epoch = GPU_STEP_SECONDS * rows + Matern12().gpu_seconds(rows, inputs)
+            one_epoch = GPU_STEP_SECONDS * rows * columns + Matern12().gpu_seconds(rows, inputs, precise=True)
             certificate = one_pass * (rows / train) ** 2 * FLOAT64_PASSES
             epochs = int(min(max(MIN_EPOCHS, (allowed - certificate) // one_epoch), MAX_EPOCHS))
             steps.append(Step(effort, REFIT, rows, 1, epochs * one_epoch + certificate, epochs=epochs))
