@@ -39,9 +39,9 @@ import numpy as np
 import torch
 from random_problems import EXCESS, MULTICLASS, SMALLEST, Outcome, RandomProblem, estimator_outcome, outcome_of
 
-ROWS = {"cpu": (150, 1_500), "cuda": (150, 1_000)}
+ROWS = {"cpu": (150, 1_000), "cuda": (150, 1_000)}
 ESTIMATOR_ROWS = (600, 2_000)  # more than one block, so that float32 is a choice
-EPOCHS, EPOCHS_OF_CLASSES = 40, 10
+EPOCHS, EPOCHS_OF_CLASSES = 12, 6
 WRITTEN_EVERY = 10.0  # seconds between two writes of the file
 FIELDS = ("loss", "kernel", "features", "dtype", "n", "reported", "true", "end", "seconds", "wrong")
 
@@ -137,10 +137,12 @@ def main() -> None:
     seeds = list(range(options.first, options.first + options.count))[part - 1 :: parts]
     seeds = [int(seed) for seed in options.only.split(",")] if options.only else seeds
     kind = f"{options.device}, estimators" if options.estimators else options.device
-    content = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
-    lines = {} if options.fresh else content.get(kind, {}).get("seeds", {})
+    lines: dict[str, list[Any]] = {}
 
-    def write() -> None:
+    def write(fresh: bool = False) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
+        earlier = {} if fresh else content.get(kind, {}).get("seeds", {})  # other parts may be at work
+        lines.update({seed: found for seed, found in earlier.items() if seed not in lines})
         ordered = {str(seed): lines[str(seed)] for seed in sorted(map(int, lines))}
         content[kind] = {
             "machine": {**common.machine(options.first), **common.gpu(options.device)},
@@ -149,8 +151,11 @@ def main() -> None:
             "seeds": ordered,
         }
         common.write_json(options.out, content)
+        written: dict[str, Any] = content[kind]
+        return written
 
-    started = written = time.perf_counter()
+    started, begun = time.perf_counter(), False
+    written = started
     for seed, found, name in campaign(
         seeds, options.jobs, partial(solved, device=options.device, estimators=options.estimators)
     ):
@@ -159,12 +164,19 @@ def main() -> None:
             print(f"{name}: {found}", flush=True)
         now = time.perf_counter()
         if now - written > WRITTEN_EVERY:
-            write()
-            written = now
+            write(options.fresh and not begun)
+            begun, written = True, now
         if now - started > options.seconds:
             break
-    write()
-    print(json.dumps({name: value for name, value in content[kind].items() if name not in ("seeds", "fields")}))
+    print(
+        json.dumps(
+            {
+                name: value
+                for name, value in write(options.fresh and not begun).items()
+                if name not in ("seeds", "fields")
+            }
+        )
+    )
 
 
 if __name__ == "__main__":
