@@ -207,9 +207,9 @@ class LevelEncoder:
         other = len(self.levels) if self.other else -1
         missing = len(self.levels) + self.other if self.missing else other
         codes = np.array([missing if v is None else places.get(v, other) for v in as_levels(column)], dtype=np.intp)
-        result = np.zeros((len(codes), len(self.names)))
-        known = codes >= 0
-        result[np.flatnonzero(known), codes[known]] = self.factor
+        result = np.zeros((len(codes), len(self.levels) + self.other + self.missing))
+        known = np.flatnonzero(codes >= 0)
+        result[known, codes[known]] = self.factor
         return result
 
 
@@ -278,7 +278,8 @@ class StatisticEncoder:
         """Return target encodings with the columns of the levels."""
         if self.frequent is None:
             return means
-        joined: Array = np.hstack([means, self.frequent.transform(column)]) * HALF_OF_THE_DISTANCE
+        joined: Array = np.concatenate([means, self.frequent.transform(column)], axis=1)
+        joined *= HALF_OF_THE_DISTANCE
         return joined
 
 

@@ -54,7 +54,7 @@ class Encoding:
     named: bool
     weights: Array | None = None  # (d,), of the inputs; None: all are 1
 
-    @property
+    @cached_property
     def width(self) -> int:
         """The number of inputs."""
         return sum(len(encoder.names) for encoder in self.encoders) or 1
@@ -76,7 +76,9 @@ class Encoding:
             with np.errstate(over="ignore", invalid="ignore"):
                 self._numbers.write(part, columns, rows)
                 for j, place in self._others:
-                    encoded = self.encoders[j].transform(replace(columns[j], values=columns[j].values[rows]))
+                    whole = step >= table.rows  # a copy of the column would take as long as one value
+                    column = columns[j] if whole else replace(columns[j], values=columns[j].values[rows])
+                    encoded = self.encoders[j].transform(column)
                     part[:, place : place + encoded.shape[1]] = encoded
             self._check_finite(part, columns)
         if self.weights is not None:
