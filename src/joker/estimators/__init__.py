@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
+from joker.estimators.novelty import KernelOneClass
 from joker.estimators.plots import ConvergenceDisplay, PathDisplay
 from joker.estimators.regression import (
     KernelHuber,
@@ -17,6 +18,7 @@ __all__ = [
     "KernelHuber",
     "KernelLogistic",
     "KernelLp",
+    "KernelOneClass",
     "KernelQuantile",
     "KernelRegressor",
     "KernelRidge",

@@ -167,6 +167,15 @@ classes_ : ndarray
 Documented = TypeVar("Documented", bound=type)
 
 
+OF_LAM = ("lam_", "path_")  # attributes of the estimators with the parameter lam
+
+
+def _absent(cls: type) -> list[str]:
+    """Return the parameters and attributes of the shared text that a class does not have."""
+    absent = [field.name for field in fields(cls) if not field.init]
+    return [*absent, *OF_LAM] if "lam" in absent else absent
+
+
 def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Documented]:
     """Return a class decorator that inserts ``texts["name"]`` for ``%(name)s``, and the default of each parameter."""
 
@@ -174,6 +183,8 @@ def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Document
         text = cleandoc(cls.__doc__ or "")
         for name, shared in texts.items():
             text = text.replace(f"%({name})s", shared.strip())
+        for name in _absent(cls):
+            text = re.sub(rf"^{name} : .*\n(?: .*\n)*", "", text, count=1, flags=re.MULTILINE)
         for field in fields(cls):
             default = rf"\g<0>, default={field.default!r}"
             text = re.sub(rf"^{field.name} : .*", default, text, count=1, flags=re.MULTILINE)
