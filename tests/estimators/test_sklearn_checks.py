@@ -20,6 +20,7 @@ ESTIMATORS = [
     joker.KernelClassifier(),
     joker.KernelSVC(loss="hinge"),
     joker.KernelLogistic(),
+    joker.KernelOneClass(),
 ]
 
 

@@ -31,8 +31,11 @@ ROUNDS = 40  # problems with a fixed ρ, at most
 INNER_SHARE = 0.5  # of the tolerance, to which each of them is solved
 FARTHEST = 10.0  # factor by which ρ moves while its root is not bracketed
 SCALINGS = 30  # of the free dual variables, until their sum is right
-SETTLED = 3  # rounds without a smaller gap, after which the search ends
-GAINED = 0.9  # the share of the smallest gap so far, below which a gap is smaller
+SETTLED = 3  # rounds without a smaller gap after which the search ends, where the root or the gap is known precisely
+STUCK = 12  # such rounds after which it ends in any case
+ROUNDING = 1e-12  # relative gap that further rounds could lower by rounding errors only
+UNITS = 64  # rounding errors of a prediction of one class, at most
+GAINED = 0.9  # the share of the smallest gap so far, below which a gap counts as smaller
 
 
 class NuProblem(ABC):
@@ -91,7 +94,7 @@ class NuProblem(ABC):
         return self._signed(alpha, y, size).to(alpha)
 
     def _with_sum(self, size: Tensor, bound: Tensor) -> Tensor:  # (n, t)
-        """Correct a sum to which the free variables alone could not bring it."""
+        """Correct a sum that the free variables alone could not correct."""
         total = size.sum(0)
         room = (self.largest_sum - total).clamp(min=1e-300)
         more = size + (bound - size) * ((self.total - total) / room).clamp(0, 1)
@@ -140,6 +143,10 @@ class NuHinge(NuProblem):
 
 class OneClass(NuHinge):
     """One class, whose targets are 1."""
+
+    def best(self, state: State) -> Tensor:
+        """Return the ν-quantile, lowered by rounding errors: the row that it is from must stay at or above it."""
+        return super().best(state) * (1 - UNITS * torch.finfo(state.alpha.dtype).eps)
 
     def scale(self, gap: Gap) -> Tensor:
         return 0.5 * gap.sums[1]  # ½‖θ‖², minus the smallest value of the objective
@@ -249,8 +256,9 @@ def solve(descent: Descent, problem: NuProblem) -> NuReport:
         if time.perf_counter() - started >= settings.max_time:
             reason = Reason.TIME
             break
-        if since >= SETTLED and bool((bracket.high - bracket.low <= settings.tol * rho.abs()).all()):
-            reason = Reason.EPOCHS if report.reason is Reason.TOLERANCE else report.reason
+        narrow = bool((bracket.high - bracket.low <= settings.tol * rho.abs()).all())
+        if since >= (SETTLED if narrow or best.report.relative_gap <= ROUNDING else STUCK):
+            reason = Reason.STALLED if report.reason is Reason.TOLERANCE else report.reason
             break
         if report.reason is Reason.BROKEN:
             reason = report.reason
