@@ -21,6 +21,7 @@ ESTIMATORS = [
     joker.KernelSVC(loss="hinge"),
     joker.KernelLogistic(),
     joker.KernelOneClass(),
+    joker.KernelSVR(nu=0.5),
 ]
 
 

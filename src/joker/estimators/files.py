@@ -30,6 +30,7 @@ FITTED = {
     "input_names": "feature_names_in_",
     "classes": "classes_",
     "lam": "lam_",
+    "epsilon": "epsilon_",
     "bandwidth": "bandwidth_",
     "intercept": "intercept_",
     "mean": "mean_",
@@ -58,7 +59,8 @@ FITTED_VALUES = Fields(
         "inputs": Field(WHOLE, low=1, size="inputs"),
         "input_names": Field(TEXT, ("inputs",), optional=True),
         "classes": Field(LABEL, ("classes",), optional=True, distinct=True),
-        "lam": Field(NUMBER, low=0, open=True),
+        "lam": Field(NUMBER, ("t",), single=True, low=0, open=True),  # one for each class with nu
+        "epsilon": Field(NUMBER, optional=True, low=0),
         "bandwidth": Field(NUMBER, ("inputs",), single=True, low=0, open=True),
         "intercept": Field(NUMBER, ("t",), single=True),
         "mean": Field(NUMBER, ("inputs",), optional=True),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,32 +13,18 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from joker import losses
-from joker.callbacks import Callback, Result
+from joker.callbacks import Callback
 from joker.data.arrays import copied_bytes, device_of
-from joker.errors import InvalidData, InvalidParameter
+from joker.errors import InvalidData
 from joker.estimators.docstrings import documented
 from joker.estimators.estimator import KernelEstimator, with_callbacks
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_weights
+from joker.estimators.nu import check_nu, result_of
 from joker.estimators.resolve import Request, Scorer
 from joker.estimators.scoring import HeldOutScorer
 from joker.losses import Loss
 from joker.prepare import Training
-from joker.solvers.nu import NuReport, OneClass, solve
-
-
-def check_nu(nu: object) -> float:
-    """Return the share ν."""
-    number = isinstance(nu, Real) and not isinstance(nu, bool)
-    if not number or not 0 < nu <= 1:  # type: ignore[operator]  # it is a number
-        raise InvalidParameter(f"nu must be a number in (0, 1]; got {nu!r}. Use a value such as 0.1.")
-    return float(nu)  # type: ignore[arg-type]
-
-
-def result_of(training: Training, found: NuReport) -> Result:
-    """Return the machine of a ν-machine and its records."""
-    report = found.report
-    machine = training.machine(training.weights((report.alpha, report.image)))
-    return Result(machine, report.records[-1], report.records, report.reason.value)
+from joker.solvers.nu import OneClass, solve
 
 
 @documented

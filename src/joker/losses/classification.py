@@ -94,7 +94,7 @@ class ThresholdHinge(Hinge):
         return -self._like(a) * a
 
     def slope(self, a: Tensor) -> Tensor:
-        return -self._like(a).expand_as(a)
+        return torch.zeros_like(a) - self._like(a)
 
     def _like(self, a: Tensor) -> Tensor:
         """Return the threshold in the type and on the device of a."""

@@ -29,7 +29,10 @@ from joker.solvers.state import State
 
 ROUNDS = 40  # problems with a fixed ρ, at most
 INNER_SHARE = 0.5  # of the tolerance, to which each of them is solved
-FARTHEST = 10.0  # factor by which ρ moves while its root is not bracketed
+# Factors by which ρ moves while its root is not bracketed: the first one, and that of an acceleration.
+NEAREST, FARTHEST, LEAP = 1.5, 10.0, 1e3
+NEAR = 0.3  # share of the sum, by which it may be wrong where the quantile of the predictions is a good ρ
+VANISHED = 1e-7  # share of the first ρ, below which none is looked for
 SCALINGS = 30  # of the free dual variables, until their sum is right
 SETTLED = 3  # rounds without a smaller gap after which the search ends, where the root or the gap is known precisely
 STUCK = 12  # such rounds after which it ends in any case
@@ -69,6 +72,10 @@ class NuProblem(ABC):
     def start(self, state: State) -> Tensor:  # (t,)
         """Set a first α, and return a first ρ."""
 
+    def slack(self, alpha: Tensor, rho: Tensor) -> Tensor:  # (n, t), (t,) -> (t,)
+        """Return what the gap has beside that of the problem with a fixed ρ."""
+        return torch.zeros_like(self.total)
+
     def scale(self, gap: Gap) -> Tensor | None:  # (t,)
         """Return what a gap is divided by; None is the larger of both objectives for a fixed ρ."""
         return None
@@ -85,13 +92,17 @@ class NuProblem(ABC):
         for _ in range(SCALINGS):
             free = (size > 0) & (size < bound)
             inside = torch.where(free, size, 0.0).sum(0)
-            missing = self.total - size.sum(0)
+            missing = self._missing(size)
             factor = torch.where(inside > 0, 1 + missing / inside.clamp(min=1e-300), 1.0).clamp(min=0)
             size = torch.where(free, size * factor, size).minimum(bound)
             if bool((missing.abs() <= 1e-15 * self.total).all()) or not bool(free.any()):
                 break
         size = self._with_sum(size, bound)
         return self._signed(alpha, y, size).to(alpha)
+
+    def _missing(self, size: Tensor) -> Tensor:  # (n, t) -> (t,)
+        """Return what is to be added to a sum."""
+        return self.total - size.sum(0)
 
     def _with_sum(self, size: Tensor, bound: Tensor) -> Tensor:  # (n, t)
         """Correct a sum that the free variables alone could not correct."""
@@ -166,8 +177,14 @@ class NuTube(NuProblem):
     def start(self, state: State) -> Tensor:
         return self.best(state)
 
+    def slack(self, alpha: Tensor, rho: Tensor) -> Tensor:
+        return -rho * (self.total - alpha.abs().double().sum(0)).clamp(min=0)
+
+    def _missing(self, size: Tensor) -> Tensor:
+        return super()._missing(size).clamp(max=0)  # a smaller sum is feasible
+
     def _with_sum(self, size: Tensor, bound: Tensor) -> Tensor:
-        total = size.sum(0)  # a smaller one is feasible
+        total = size.sum(0)
         return torch.where(total > self.total, size * (self.total / total.clamp(min=1e-300)), size)
 
     def _signed(self, alpha: Tensor, y: Tensor, size: Tensor) -> Tensor:
@@ -180,6 +197,8 @@ class NuReport:
 
     rho: Tensor  # (t,)
     report: Report  # of the problem for this ρ, with the gap of the ν-machine
+    least_share: float = 0.0  # the smallest Σ|α| / Σ c of all problems, of the column where it is largest
+    unbounded: bool = False  # whether that is more than ν: no ρ with a smaller sum was found
 
 
 @dataclass
@@ -206,6 +225,7 @@ class _Bracket:
         self.low, self.below = torch.where(up, self.low, rho), torch.where(up, self.below, excess)
         side = torch.where(up, 1.0, -1.0)
         again = side == self.side
+        self.repeated = torch.where(again, self.repeated + 1, 1.0)
         # The Illinois rule: an end that stays is taken for half as far from the root.
         self.above = torch.where(again & ~up, self.above / 2, self.above)
         self.below = torch.where(again & up, self.below / 2, self.below)
@@ -214,15 +234,24 @@ class _Bracket:
     def next(self, rho: Tensor, excess: Tensor, total: Tensor, best: Tensor | None) -> Tensor:  # (t,)
         """Return where to look next: at ``best``, or on the line through both ends, or nearer to the unknown end."""
         share = (total / (total + excess).clamp(min=1e-300)).clamp(1 / FARTHEST, FARTHEST)
+        share = torch.where(excess > 0, share.clamp(max=1 / NEAREST), share.clamp(min=NEAREST))
+        share = share.pow(self.repeated).clamp(1 / LEAP, LEAP)
         outward = torch.where(rho > 0, rho * share, rho / share)
-        line = self.low - self.below * (self.high - self.low) / (self.above - self.below)
+        # Over decades the sum is nearly linear in the logarithm.
+        wide = (self.low * self.high > 0) & (self.low.isfinite() & self.high.isfinite())
+        low, high = (torch.where(wide, end.sign() * end.abs().log(), end) for end in (self.low, self.high))
+        line = low - self.below * (high - low) / (self.above - self.below)
+        line = torch.where(wide, self.low.sign() * (self.low.sign() * line).exp(), line)
         known = self.below.isfinite() & self.above.isfinite()
         inside = torch.where(known, line, outward)
         if best is not None:
-            inside = torch.where((best > self.low) & (best < self.high), best, inside)
+            near = excess.abs() < NEAR * total
+            inside = torch.where(near & (best > self.low) & (best < self.high), best, inside)
         middle = 0.5 * (rho + torch.where(excess > 0, self.low, self.high))
         ok = inside.isfinite() & (inside > self.low) & (inside < self.high)
-        return torch.where(ok, inside, middle)
+        found = torch.where(ok, inside, middle)
+        at_end = (excess < 0) & (self.repeated > 1) & self.high.isfinite() & self.above.isnan()
+        return torch.where(at_end, self.high, found)  # no tube is narrower than 0
 
 
 def solve(descent: Descent, problem: NuProblem) -> NuReport:
@@ -235,6 +264,8 @@ def solve(descent: Descent, problem: NuProblem) -> NuReport:
     records: list[Record] = []
     epochs, since = 0.0, 0
     inner_tol = INNER_SHARE * settings.tol
+    least = problem.largest_sum.clone()
+    first = rho.abs()
     for number in range(ROUNDS):
         left = max(0.0, settings.max_time - (time.perf_counter() - started))
         inner = Descent(state, problem.at(rho), settings.decided(tol=inner_tol, max_time=left), method)
@@ -242,6 +273,7 @@ def solve(descent: Descent, problem: NuProblem) -> NuReport:
         epochs += inner.epoch
         excess = report.alpha.abs().double().sum(0) - problem.total
         bracket.add(rho, excess)
+        least = torch.minimum(least, excess + problem.total)
         found = _certified(state, problem, report, settings)
         record = replace(found.report.records[-1], epoch=epochs, seconds=time.perf_counter() - started)
         records.append(record)
@@ -260,7 +292,7 @@ def solve(descent: Descent, problem: NuProblem) -> NuReport:
         if since >= (SETTLED if narrow or best.report.relative_gap <= ROUNDING else STUCK):
             reason = Reason.STALLED if report.reason is Reason.TOLERANCE else report.reason
             break
-        if report.reason is Reason.BROKEN:
+        if report.reason is Reason.BROKEN or bool(((rho < VANISHED * first) & (rho > 0)).any()):
             reason = report.reason
             break
         rho = bracket.next(rho, excess, problem.total, None if number % 2 else found.rho)
@@ -268,7 +300,9 @@ def solve(descent: Descent, problem: NuProblem) -> NuReport:
         reason = Reason.EPOCHS
     last = replace(records[-1], gap=best.report.gap)
     records[-1] = last
-    return NuReport(best.rho, replace(best.report, reason=reason, records=tuple(records)))
+    solved = replace(best.report, reason=reason, records=tuple(records))
+    unbounded = bool((least > problem.total).any()) and reason is not Reason.TIME
+    return NuReport(best.rho, solved, float((least / problem.largest_sum).max()), unbounded)
 
 
 def _certified(state: State, problem: NuProblem, report: Report, settings: Settings) -> NuReport:
@@ -277,8 +311,9 @@ def _certified(state: State, problem: NuProblem, report: Report, settings: Setti
     rho = problem.best(state)
     only_gap = settings.decided(max_epochs=0, max_time=inf, averaging=False, momentum=False)
     found = Descent(state, problem.at(rho), only_gap).run()
-    gap = found.gap
-    if (scale := problem.scale(found.gap)) is not None:
+    gap = replace(found.gap, sums=found.gap.sums.clone())
+    gap.sums[0] += problem.slack(found.alpha, rho)
+    if (scale := problem.scale(gap)) is not None:
         gap = replace(gap, scale=scale)
     records = (replace(found.records[-1], gap=gap),)
     return NuReport(rho, replace(found, image=found.image.clone(), gap=gap, records=records, reason=report.reason))
