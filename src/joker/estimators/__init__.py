@@ -11,6 +11,7 @@ from joker.estimators.regression import (
     KernelRidge,
     KernelSVR,
 )
+from joker.estimators.transformers import KernelPCA, KernelTransformer
 
 __all__ = [
     "ConvergenceDisplay",
@@ -19,10 +20,12 @@ __all__ = [
     "KernelLogistic",
     "KernelLp",
     "KernelOneClass",
+    "KernelPCA",
     "KernelQuantile",
     "KernelRegressor",
     "KernelRidge",
     "KernelSVC",
     "KernelSVR",
+    "KernelTransformer",
     "PathDisplay",
 ]

@@ -197,3 +197,17 @@ def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Document
 documented = documented_with(
     {"shared": SHARED_DOCSTRING, "scale_target": SCALE_TARGET_DOCSTRING, "classifier": CLASSIFIER_DOCSTRING}
 )
+
+TRANSFORMER_PARAMETERS = ("kernel", "bandwidth", "features", "standardize", "device", "memory", "random_state")
+TRANSFORMER_ATTRIBUTES = ("mean_, scale_", "bandwidth_", "n_features_in_", "schema_", "feature_names_in_")
+
+
+def _entries(names: tuple[str, ...]) -> str:
+    """Return the entries of the shared text for these parameters or attributes."""
+    found = (re.search(rf"^{name} : .*\n(?: .*\n)*", SHARED_DOCSTRING, re.MULTILINE) for name in names)
+    return "".join(entry[0] for entry in found if entry)
+
+
+documented_transformer = documented_with(
+    {"shared": f"{_entries(TRANSFORMER_PARAMETERS)}\nAttributes\n----------\n{_entries(TRANSFORMER_ATTRIBUTES)}"}
+)
