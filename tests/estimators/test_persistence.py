@@ -86,6 +86,10 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "linear exact": (joker.KernelRidge(kernel="linear", n_features=None), Y),
     "sparse": (joker.KernelRidge(), Y),
     "sparse path": (joker.KernelLogistic(lam=[0.1, 1.0], dtype="float32"), LEVELS),
+    "svc nu": (joker.KernelSVC(nu=0.4, loss="hinge"), LEVELS),
+    "svr nu": (joker.KernelSVR(nu=0.4), Y),
+    "one class": (joker.KernelOneClass(nu=0.2), Y),
+    "one class features": (joker.KernelOneClass(nu=0.2, n_features=150, dtype="float32"), Y),
     "laplacian features": (joker.KernelRidge(kernel="laplacian", n_features=200), Y),
 }
 

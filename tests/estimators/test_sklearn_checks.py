@@ -20,6 +20,8 @@ ESTIMATORS = [
     joker.KernelClassifier(),
     joker.KernelSVC(loss="hinge"),
     joker.KernelLogistic(),
+    joker.KernelOneClass(),
+    joker.KernelSVR(nu=0.5),
 ]
 
 

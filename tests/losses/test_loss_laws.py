@@ -26,6 +26,7 @@ from joker.losses import (
     Squared,
     SquaredEpsilonInsensitive,
     SquaredHinge,
+    ThresholdHinge,
     Tube,
 )
 from joker.losses.loss import conjugate
@@ -33,6 +34,7 @@ from joker.losses.loss import conjugate
 T = 3  # columns of every grid, so that a tensor parameter has one value for each column
 LEVELS = torch.tensor([0.1, 0.5, 0.93], dtype=torch.float64)
 WEIGHTS = torch.tensor([0.0, 0.3, 4.1], dtype=torch.float64)  # the first column has no weight
+THRESHOLDS = torch.tensor([0.2, 1.0, 3.0], dtype=torch.float64)
 LAMBDAS = (0.3, 0.7, 3.0, 1e-3, 49.0)  # 1/λ is not a power of two
 
 NAMED = [
@@ -45,6 +47,7 @@ NAMED = [
     *map(Lp, (1.2, 1.5, 3.0)),
     Hinge(),
     SquaredHinge(),
+    *map(ThresholdHinge, (0.3, 4.0, THRESHOLDS)),
     Logistic(),
 ]
 COMPOSED = [

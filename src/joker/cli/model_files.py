@@ -136,7 +136,7 @@ class KernelModel(LoadedModel):
             **{name: value for name in LOSS_SETTINGS if (value := getattr(model, name, None)) is not None},
             "kernel": str(model.kernel),
             "bandwidth": model.bandwidth_,
-            "lam": model.lam_,
+            "lam": np.asarray(model.lam_).tolist(),  # one for each class with nu
             "features": np.shape(model.coef_)[-1] if hasattr(model, "coef_") else "exact",
             "inputs": model.n_features_in_,
             "columns": None if schema is None else list(schema.names),

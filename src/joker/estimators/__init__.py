@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
+from joker.estimators.novelty import KernelOneClass
 from joker.estimators.plots import ConvergenceDisplay, PathDisplay
 from joker.estimators.regression import (
     KernelHuber,
@@ -10,6 +11,7 @@ from joker.estimators.regression import (
     KernelRidge,
     KernelSVR,
 )
+from joker.estimators.transformers import KernelPCA, KernelTransformer
 
 __all__ = [
     "ConvergenceDisplay",
@@ -17,10 +19,13 @@ __all__ = [
     "KernelHuber",
     "KernelLogistic",
     "KernelLp",
+    "KernelOneClass",
+    "KernelPCA",
     "KernelQuantile",
     "KernelRegressor",
     "KernelRidge",
     "KernelSVC",
     "KernelSVR",
+    "KernelTransformer",
     "PathDisplay",
 ]

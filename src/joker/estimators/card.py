@@ -193,7 +193,7 @@ def _facts(model: Any) -> dict[str, str]:
         "loss": _describe(model._loss()),
         "kernel": repr(kernel) if kernel.external else _describe(kernel, omit="bandwidth"),
         **({"bandwidth σ": _bandwidth(model.bandwidth_)} if kernel.has_bandwidth else {}),
-        "λ": f"{model.lam_:.4g}{chosen}",
+        "λ": ", ".join(f"{lam:.4g}" for lam in np.atleast_1d(model.lam_)) + chosen,
         **_size(model),
         "epochs": f"{model.n_iter_}",
         "relative gap": f"{model.gap_:.2e}",

@@ -256,6 +256,7 @@ class PredictionForm:
     slope: float  # of the softmax
     offsets: NDArray[np.float64] | None  # (classes,), of a calibrated softmax
     ranks: NDArray[np.intp] | None  # the rank of each quantile level; None if predictions are not sorted
+    one_class: bool  # whether the label is 1 where f is at least 0, and else −1
 
 
 def prediction_form(model: Any) -> PredictionForm:
@@ -275,6 +276,7 @@ def prediction_form(model: Any) -> PredictionForm:
         slope=float(getattr(model, "_slope", None) or 1.0),
         offsets=getattr(model, "_offsets", None),
         ranks=np.argsort(np.argsort(model._levels, kind="stable")) if several else None,
+        one_class=bool(getattr(model, "_one_class", False)),
     )
 
 

@@ -20,8 +20,12 @@ from joker.estimators import resolve
 from joker.estimators.docstrings import documented
 from joker.estimators.estimator import KernelEstimator
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_numbers, check_weights, numbers_of
+from joker.estimators.nu import check_with_nu, result_of
 from joker.estimators.resolve import Request, get_loss
+from joker.estimators.scoring import HeldOutScorer
 from joker.losses import Loss
+from joker.prepare import Training
+from joker.solvers.nu import NuTube, solve
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -229,8 +233,14 @@ class KernelSVR(BaseRegressor):
     epsilon : float
         The half-width ε of the tube inside which a residual costs nothing, in units of the scaled targets; in units
         of y with ``scale_target=False``.
+    nu : float, optional
+        The share ν of the ν-SVR, in (0, 1], in place of ``epsilon``: an upper bound on the weight of the rows outside the
+        tube, and a lower bound on that of the support vectors. The fit finds the ε that has this share, ``epsilon_``; it
+        is 0 where even then fewer rows count. ν needs y of one column.
     %(scale_target)s
     %(shared)s
+    epsilon_ : float
+        The half-width ε of the tube, in the units of ``epsilon``.
 
     Notes
     -----
@@ -248,9 +258,29 @@ class KernelSVR(BaseRegressor):
     """
 
     epsilon: float = 0.1
+    nu: float | None = None
+
+    def _resolve(self) -> Request:
+        request = super()._resolve()
+        if self.nu is not None:
+            check_with_nu(self, request)
+        return request
 
     def _named_loss(self) -> Loss:
         return losses.EpsilonInsensitive(epsilon=self.epsilon)
+
+    def _descend(self, request: Request, training: Training, sample: TrainingSet, judge: HeldOutScorer | None) -> None:
+        self.epsilon_ = float(self.epsilon)
+        if self.nu is None:
+            super()._descend(request, training, sample, judge)
+            return
+        if sample.y.shape[1] > 1:
+            raise InvalidData(
+                f"y must have one column where nu is set; got {sample.y.shape[1]}. Fit one output at a time."
+            )
+        found = solve(training.descent, NuTube(training.descent.problem.targets, self.nu))
+        self.epsilon_ = -float(found.rho)
+        self._set_best(result_of(training, found), request.lams, 1)
 
 
 @documented

@@ -72,19 +72,7 @@ class Request:
 
     def bandwidths(self, d: int) -> NDArray[np.float64] | None:  # (d,)
         """Return the bandwidth of each of d inputs; None where one number or rule is for all inputs."""
-        given = self.given.bandwidth
-        if isinstance(given, str | Real):
-            return None
-        try:
-            bandwidths = np.array(as_array(given), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(
-                f"bandwidth must be a number, a rule or an array of numbers; got {given!r}. {REMEDY}"
-            ) from error
-        if not bandwidths.ndim:
-            return None
-        check_bandwidths(bandwidths, self.kernel, d)
-        return bandwidths
+        return bandwidths(self.given.bandwidth, self.kernel, d)
 
     def specs(
         self, sample: TrainingData, device: torch.device, seed: int, scaling: Scaling | None, scored: bool
@@ -236,16 +224,16 @@ def resolve(model: Any) -> Request:
     """Return what the parameters of an estimator mean; raise an error for one that cannot be used."""
     loss, lams, kernel = model._named_loss(), penalties(model.lam), get_kernel(model.kernel)
     if kernel.external:
-        _check_external(kernel, model)
+        check_external(kernel, model)
     if isinstance(model.bandwidth, str | Real) and model.bandwidth != AUTO:
-        _check_rule(model.bandwidth)
-    _check_count("n_features", model.n_features, 1000)
+        check_rule(model.bandwidth)
+    check_count("n_features", model.n_features, 1000)
     if isinstance(model.block_size, str):
-        _check_count("block_size", model.block_size, 512)
+        check_count("block_size", model.block_size, 512)
     else:
         Blocks(1, model.block_size)  # raises where the size is no number of rows
     if isinstance(model.max_epochs, str):
-        _check_count("max_epochs", model.max_epochs, 5)
+        check_count("max_epochs", model.max_epochs, 5)
     methods_named(model.method)
     settings = Settings(
         max_epochs=0 if isinstance(model.max_epochs, str) else model.max_epochs,
@@ -274,7 +262,7 @@ def resolve(model: Any) -> Request:
     )
 
 
-def _check_external(kernel: Kernel, model: Any) -> None:
+def check_external(kernel: Kernel, model: Any) -> None:
     """Refuse parameters that would change the values of a matrix, or of a function, that the user gives."""
     if not isinstance(model.bandwidth, str) or model.bandwidth != AUTO:
         refuse_bandwidth(kernel, model.bandwidth)
@@ -319,7 +307,7 @@ def block_room(memory: int, row_bytes: int) -> int | None:
     return max(1, memory // 2 // row_bytes) if row_bytes else None
 
 
-def _check_rule(bandwidth: str | Real) -> None:
+def check_rule(bandwidth: str | Real) -> None:
     """Refuse a bandwidth that is no rule and no number; a rule of another library is translated in the error."""
     try:
         check_bandwidth_rule(bandwidth)
@@ -508,7 +496,7 @@ def _positions(w: Tensor, chosen: Tensor) -> Tensor:  # (n,), (k,) -> (k,)
     return positions
 
 
-def _check_count(name: str, given: object, number: int) -> None:
+def check_count(name: str, given: object, number: int) -> None:
     """Raise an error for what is no whole number, "auto" or None."""
     if given is not None and given != AUTO and (isinstance(given, bool) or not isinstance(given, Integral)):
         raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {given!r}. Use {name}={number}.")
@@ -555,6 +543,22 @@ def check_bandwidths(bandwidths: NDArray[np.float64], kernel: Kernel, d: int) ->
             f"bandwidth must be positive finite numbers, of at least {MIN_BANDWIDTH:g}, where it is an array; found "
             f"{bandwidths[bad[0]]:g} for input {bad[0]}. Use a large number for an input that should not count."
         )
+
+
+def bandwidths(given: Any, kernel: Kernel, d: int) -> NDArray[np.float64] | None:  # (d,)
+    """Return the bandwidth of each of d inputs; None where one number or rule is for all inputs."""
+    if isinstance(given, str | Real):
+        return None
+    try:
+        found = np.array(as_array(given), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(
+            f"bandwidth must be a number, a rule or an array of numbers; got {given!r}. {REMEDY}"
+        ) from error
+    if not found.ndim:
+        return None
+    check_bandwidths(found, kernel, d)
+    return found
 
 
 def scaling_by(

@@ -73,6 +73,9 @@ def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
     if form.classes is not None:
         _add_classes(graph, form, form.classes, f, outer)
         return
+    if form.one_class:
+        _add_outliers(graph, f, outer)
+        return
     if outer == np.float32 and form.dtype == np.float64 and form.machine.dtype == torch.float32:
         raise InvalidParameter(
             f"predictions must be representable in float32; their unit is {form.target_scale.max():g}, and their mean "
@@ -119,6 +122,14 @@ def _add_classes(graph: Graph, form: PredictionForm, classes: Array, f: str, out
         graph.add_output(DECISION, graph.cast(f, outer), outer, (len(classes),))
     if probabilities is not None:
         graph.add_output(PROBABILITIES, graph.cast(probabilities, outer), outer, (len(classes),))
+
+
+def _add_outliers(graph: Graph, f: str, outer: Any) -> None:
+    """Make the labels 1 and −1 and the decision values outputs of the graph."""
+    f = graph.over_columns("Squeeze", f)
+    inlier = graph.cast(graph.op("GreaterOrEqual", f, graph.like(f, 0.0)), np.int64)
+    add_labels(graph, np.array([-1, 1]), inlier)
+    graph.add_output(DECISION, graph.cast(f, outer), outer, ())
 
 
 def add_labels(graph: Graph, classes: Array, code: str) -> None:

@@ -104,7 +104,11 @@ def metadata(model: Any) -> dict[str, str]:
         "columns": None if names is None else [str(name) for name in names],
         "classes": None if classes is None else classes.tolist(),
         "target": getattr(model, "target_name_", None) if schema is None else schema.target,
-        **{name: getattr(model, f"{name}_", None) for name in ("lam", "gap")},
+        **{
+            name: np.asarray(value).tolist()
+            for name in ("lam", "gap")
+            if (value := getattr(model, f"{name}_", None)) is not None
+        },
         "bandwidth": np.asarray(model.bandwidth_).tolist() if hasattr(model, "bandwidth_") else None,
         "kernel": str(model.kernel) if hasattr(model, "kernel") else None,
     }

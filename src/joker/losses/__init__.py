@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from joker.errors import InvalidParameter, UnknownName
-from joker.losses.classification import Hinge, Logistic, SquaredHinge
+from joker.losses.classification import Hinge, Logistic, SquaredHinge, ThresholdHinge
 from joker.losses.loss import (
     MARGIN,
     RESIDUAL,
@@ -113,6 +113,7 @@ __all__ = [
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "ThresholdHinge",
     "Tube",
     "get",
     "scaled",
