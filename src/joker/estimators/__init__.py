@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from joker.estimators.classification import KernelClassifier, KernelLogistic, KernelSVC
+from joker.estimators.deviance import KernelExpectile, KernelGamma, KernelPoisson, KernelTweedie
 from joker.estimators.plots import ConvergenceDisplay, PathDisplay
 from joker.estimators.regression import (
     KernelHuber,
@@ -14,13 +15,17 @@ from joker.estimators.regression import (
 __all__ = [
     "ConvergenceDisplay",
     "KernelClassifier",
+    "KernelExpectile",
+    "KernelGamma",
     "KernelHuber",
     "KernelLogistic",
     "KernelLp",
+    "KernelPoisson",
     "KernelQuantile",
     "KernelRegressor",
     "KernelRidge",
     "KernelSVC",
     "KernelSVR",
+    "KernelTweedie",
     "PathDisplay",
 ]

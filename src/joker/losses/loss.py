@@ -270,7 +270,8 @@ class Loss(ABC):
         return self.lower, self.upper
 
     def check_targets(self, y: Tensor) -> None:
-        """Raise an error for a target that the loss does not have; any number is one."""
+        """Raise an error for a target that the loss does not have; by default any number is one."""
+        return
 
     def clamp(self, y: Tensor, a: Tensor) -> Tensor:
         """Return the point of the box that is nearest to ``a``."""

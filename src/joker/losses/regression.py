@@ -296,6 +296,7 @@ class Tube(_Insensitive, ZeroDual):
 
 
 def require(holds: bool, name: str, rule: str, got: object, remedy: str) -> None:
+    """Raise an error that names the rule of a parameter unless it holds."""
     if not holds:
         raise InvalidParameter(f"{name} must be {rule}; got {name}={got!r}. Use a value such as {remedy}.")
 

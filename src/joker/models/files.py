@@ -54,7 +54,10 @@ NO_CHECKSUM = "0" * 64  # takes the place of the checksum while it is computed
 REMEDY = "Copy the file again from its source, or save the model again."
 
 EXAMPLE = "model.joker"  # a file name, for messages
-KERNEL_ESTIMATORS = ("Classifier", "Huber", "Logistic", "Lp", "Quantile", "Regressor", "Ridge", "SVC", "SVR")
+KERNEL_ESTIMATORS = (
+    "Classifier", "Expectile", "Gamma", "Huber", "Logistic", "Lp", "Poisson", "Quantile", "Regressor", "Ridge", "SVC",
+    "SVR", "Tweedie",
+)  # fmt: skip
 # The classes that a file may hold, with their packages: the module ``files`` of a package has the ModelKind of its
 # classes. They are named and not imported: an import would point up, and it would import scikit-learn.
 PACKAGES = {
