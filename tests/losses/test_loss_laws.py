@@ -8,7 +8,7 @@ import torch
 from case_names import without_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, special
+from scipy import special
 from sklearn import metrics
 
 from joker import losses
@@ -497,7 +497,9 @@ def test_a_loss_is_its_formula(loss, value, psi, box):
     for y in (-1.0, 1.0) if loss.frame.task == "classification" else numbers:
         target = torch.tensor([[y]], dtype=torch.float64)
         f = torch.linspace(-4, 4, 33, dtype=torch.float64)[:, None]
-        np.testing.assert_allclose(loss.value(target, f)[:, 0], [value(y, v) for v in f[:, 0].tolist()], rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(
+            loss.value(target, f)[:, 0], [value(y, v) for v in f[:, 0].tolist()], rtol=1e-13, atol=1e-14
+        )
         low, high = box(y)
         assert [end.item() for end in loss.box(target)] == [low, high]
         a = torch.linspace(max(low, -4), min(high, 4), 33, dtype=torch.float64)[:, None]

@@ -33,7 +33,7 @@ from joker.models.files import save
 from joker.runtime import gpus, parse_device
 from joker.runtime.devices import one_thread
 from joker.runtime.warning_filters import ignoring
-from joker.tables.ensemble import Ensemble, Residuals
+from joker.tables.ensemble import Ensemble, Residuals, make_residuals
 from joker.tables.optimism import find_optimism
 from joker.tables.parsing import parse_text
 from joker.tables.plan import DEFAULT_EFFORT, SearchPlan, check_effort
@@ -348,7 +348,8 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
 
     def _keep(self, fitted: FittedEnsemble, problem: TableProblem) -> None:
         """Store what predictions and reports need."""
-        self.restore(fitted.ensemble, fitted.calibration, *spread_of(fitted, problem))
+        errors = (make_residuals(fitted.residuals), None) if problem.classes else spread_of(fitted, problem)
+        self.restore(fitted.ensemble, fitted.calibration, *errors)
         self.leaderboard_, self.plan_ = fitted.leaderboard, fitted.plan
         self.held_out_score_ = self._held_out_score(fitted, problem)
         self.held_out_error_ = held_out_error(fitted, problem, self._row_scores)

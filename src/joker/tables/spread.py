@@ -23,7 +23,7 @@ from joker.tables.table import is_limited
 
 Array = NDArray[Any]
 PARTS = 5  # of the held-out rows
-MIN_ROWS = 150  # held-out rows: fewer do not tell a scale
+MIN_ROWS = 150  # held-out rows: fewer do not determine a scale
 MAX_ROWS = 2_000  # that the scale is learnt from
 FEATURES = 300  # random features: a scale is a smooth function
 TOL = 0.01  # of the gap
@@ -101,7 +101,7 @@ def fit_spread(
 
 def spread_of(fitted: FittedEnsemble, problem: TableProblem) -> tuple[Residuals, Spread | None]:
     """Return the distribution of the errors on held-out rows divided by their scale, and the scale."""
-    if problem.classes or not len(fitted.held_rows) or problem.clock.stopped or is_limited(problem.estimator.memory):
+    if not len(fitted.held_rows) or problem.clock.stopped or is_limited(problem.estimator.memory):
         return make_residuals(fitted.residuals), None
     rows, blocks, first = fitted.held_rows, problem.validation.blocks(), fitted.kept[0]
     x = first.x[rows] if isinstance(first.x, np.ndarray) else None
