@@ -24,7 +24,7 @@ from joker.tables import estimator, spread
 from joker.tables.ensemble import Residuals, make_residuals
 
 SETS = ("diamonds", "txhousing", "wine", "check_times", "CPS1988", "kin40k", "protein")
-ROWS, TEST_ROWS, EFFORT, SPLITS = 1_500, 5_000, 1, 3
+ROWS, TEST_ROWS, EFFORT, SPLITS = 1_500, 5_000, 1, 2
 COVERAGE = 0.9
 RESULTS = common.RESULTS / "intervals.json"
 

@@ -29,6 +29,7 @@ FEATURES = 300  # random features: a scale is a smooth function
 TOL = 0.01  # of the gap
 LAMBDAS = (1.0, 5.0, 20.0, 100.0)
 SMALLEST = 1e-3  # error, as a share of the mean size: the deviance of an error of 0 is infinite
+MIN_GAIN = 0.01  # share of the mean width: less is noise
 COVERAGE = 0.9  # of the intervals by which a scale is compared with one width for all rows
 
 
@@ -68,7 +69,7 @@ def fit_spread(
     """Return the distribution of errors divided by their scale, and the scale; None where one width is as good.
 
     A scale is kept where the intervals of its cross-fitted values have the better interval score (Gneiting and Raftery,
-    2007), and are not wider on average.
+    2007), and are narrower on average.
     """
     same = make_residuals(errors), None
     sizes = np.abs(errors)
@@ -153,9 +154,9 @@ def _crossed(columns: Array, sizes: Array, weights: Array | None, parts: Array, 
 
 
 def _pays(errors: Array, scales: Array) -> bool:
-    """Whether intervals with these scales have the better score than those of one width, and are no wider."""
+    """Whether intervals with these scales have the better score than those of one width, and are narrower."""
     (wide, of_wide), (narrow, of_narrow) = (_interval_score(errors, s) for s in (np.ones(len(errors)), scales))
-    return bool(narrow <= wide and of_narrow < of_wide)
+    return bool(narrow <= (1 - MIN_GAIN) * wide and of_narrow < of_wide)
 
 
 def _interval_score(errors: Array, scales: Array) -> tuple[float, float]:
