@@ -480,6 +480,14 @@ def deviance_explained(
     return explained(deviance(f), deviance(np.log(np.where(mean > 0, mean, np.finfo(float).tiny))))
 
 
+def mean_deviance(loss: LogLinkLoss, y: NDArray[Any], mean: NDArray[Any], w: NDArray[np.float64] | None) -> float:
+    """Return the weighted mean of half the deviance of positive predictions."""
+    terms = loss.value(
+        torch.from_numpy(np.asarray(y, dtype=np.float64)), torch.from_numpy(np.log(mean, dtype=np.float64))
+    )
+    return float(np.average(terms.numpy(), weights=w))
+
+
 def explained(found: NDArray[Any], of_constant: NDArray[Any]) -> float:
     """Return one minus the mean ratio of losses; where the constant is perfect, 1 for a perfect prediction, else 0."""
     ratio = np.where(of_constant > 0, found / np.where(of_constant > 0, of_constant, 1.0), (found > 0).astype(float))

@@ -196,7 +196,8 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     ----------
     %(parameters)s
     loss : str or Loss
-        The loss, in units of the scaled target: see `KernelRegressor`. ``"auto"`` is the squared loss.
+        The loss, in units of the scaled target: see `KernelRegressor`. ``"auto"`` is the squared loss. With
+        ``"poisson"``, ``"gamma"`` or ``"tweedie"`` held-out rows judge by the deviance.
 
     Attributes
     ----------
