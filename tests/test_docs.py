@@ -250,8 +250,11 @@ def test_the_decision_diagram_states_the_limit_of_the_code() -> None:
     )
 
 
-# For a loss by name, a rare loss, and what has no targets.
-UNDRAWN = {"KernelClassifier", "KernelLp", "KernelOneClass"}
+# For a loss by name, a rare loss, what has no targets, and losses of targets with a noise of their own.
+UNDRAWN = {
+    *("KernelClassifier", "KernelLp", "KernelOneClass", "KernelPCA", "KernelTransformer"),
+    *("KernelExpectile", "KernelPoisson", "KernelGamma", "KernelTweedie"),
+}
 
 
 # What a reader of scikit-learn, LIBSVM or Gaussian processes searches the site for.

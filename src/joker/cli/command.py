@@ -33,9 +33,8 @@ TORCH_MEMORY = "can't allocate memory"  # part of the RuntimeError of torch wher
 # Keyword arguments of the library that are options of the same name.
 _SAME_NAMES = (
     "block_size|calibrate|categories|class_weight|columns|cv|decimal|delimiter|delta|device|drop|dtype|early_stopping|"
-    "effort|epsilon|features|groups|kernel|lam|loss|max_epochs|max_time|memory|momentum|precision|quantile|target|task|"
-    "time|tol|"
-    "validation_fraction"
+    "effort|epsilon|expectile|features|groups|kernel|lam|loss|max_epochs|max_time|memory|momentum|power|precision|"
+    "quantile|target|task|time|tol|validation_fraction"
 )
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES.split("|")}
 OPTIONS |= {"n_features": "-m", "p": "-p", "random_state": "--seed"}

@@ -26,7 +26,7 @@ from joker.runtime import format_bytes
 BEST_SHOWN = 5  # trials of the leaderboard that are printed
 LEFT_OUT = "left out"  # the kind of a column that a table model does not use
 FACTS_OF_A_FIT = ("held_out_error", "splits", "seconds", "stopped_by_time")  # a model from a file may lack them
-LOSS_SETTINGS = ("loss", "delta", "epsilon", "p", "quantile")
+LOSS_SETTINGS = ("loss", "delta", "epsilon", "p", "quantile", "expectile", "power")
 Array = NDArray[Any]
 Predict = Callable[[Any], list[Array]]
 

@@ -35,6 +35,10 @@ LOSSES = {
     "binary_crossentropy": "logistic",
     "multinomial": "softmax",
     "categorical_crossentropy": "softmax",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
+    "asymmetric_least_squares": "expectile",
     "squared_epsilon": "squared_epsilon_insensitive",
 }
 

@@ -91,7 +91,7 @@ def inner_type(form: PredictionForm, dtype: str) -> Any:
 
 
 def values(graph: Graph, form: PredictionForm, x: str, dtype: Any) -> str:  # (rows, t)
-    """Return f in the unit of the targets, of unscaled inputs x in ``dtype``; quantile levels are sorted."""
+    """Return predictions of unscaled inputs x in ``dtype``: in the unit of y, and of levels in their order."""
     if form.scaling is not None:
         mean = form.scaling.mean.double().cpu().numpy()
         factor = form.scaling.factor(torch.float64).cpu().numpy()
@@ -103,6 +103,10 @@ def values(graph: Graph, form: PredictionForm, x: str, dtype: Any) -> str:  # (r
         f = graph.op("Mul", f, graph.constant(form.target_scale.astype(dtype), "target_scale"))
     if np.any(form.offset):
         f = graph.op("Add", f, graph.constant(form.offset.astype(dtype), "offset"))
+    if form.exponential:
+        limits = np.finfo(form.dtype if form.dtype == dtype else dtype)
+        low, high = np.ceil(np.log(limits.tiny)), np.floor(np.log(limits.max))
+        return graph.op("Exp", graph.op("Clip", f, graph.like(f, low), graph.like(f, high)))
     if form.ranks is None:
         return f
     levels = len(form.ranks)

@@ -131,14 +131,21 @@ class Residuals:
         """
         if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0 < coverage < 1:
             raise InvalidParameter(f"coverage must be between 0 and 1, both excluded; got {coverage!r}. Use 0.9.")
+        low = (1 - float(coverage)) / 2
+        first, last = self.quantiles(np.array([low, 1 - low]))
+        return float(first), float(last)
+
+    def quantiles(self, levels: Array) -> Array:
+        """Return what is added to a prediction so that these shares of new rows are below it."""
         if self.rows < MIN_ROWS:
             raise InvalidData(
                 f"an interval needs at least {MIN_ROWS} held-out rows; the fit had {self.rows}. Fit on more rows."
             )
-        tail = (1 - float(coverage)) / 2
-        low = max(0.0, conformal_level(tail, self.rows))
-        levels = np.linspace(0, 1, len(self.points))
-        return float(np.interp(low, levels, self.points)), float(np.interp(1 - low, levels, self.points))
+        tails = np.minimum(levels, 1 - levels)
+        lower = np.maximum(0.0, [conformal_level(float(tail), self.rows) if tail < 0.5 else 0.5 for tail in tails])
+        places = np.linspace(0, 1, len(self.points))
+        found: Array = np.interp(np.where(levels < 0.5, lower, 1 - lower), places, self.points)
+        return found
 
 
 def make_residuals(values: Array) -> Residuals:

@@ -41,6 +41,7 @@ from joker.tables.problem import TableProblem, validation_of
 from joker.tables.refit import FittedEnsemble, fit_table, plan_of
 from joker.tables.report import TableView, column_facts, held_out_error, member_facts, print_summary, progress_of
 from joker.tables.search import Encodings
+from joker.tables.spread import Spread, spread_of
 from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
 from joker.tables.targets import as_fitted_on, as_inputs, labelled_inputs, shape_of
 from joker.tuning.halving import TimeBudget
@@ -133,9 +134,21 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         check_is_fitted(self, "_ensemble")
         return self._residuals
 
-    def restore(self, ensemble: Ensemble, calibration: Calibration | None, residuals: Residuals) -> None:
+    @property
+    def spread(self) -> Spread | None:
+        """The scale of the errors at a row, by which ``residuals`` are divided; None if it is 1 for all rows."""
+        check_is_fitted(self, "_ensemble")
+        return self._spread
+
+    def restore(
+        self,
+        ensemble: Ensemble,
+        calibration: Calibration | None,
+        residuals: Residuals,
+        spread: Spread | None = None,
+    ) -> None:
         """Make a model from the parts of a fitted one, which a file contains."""
-        self._ensemble, self._calibration, self._residuals = ensemble, calibration, residuals
+        self._ensemble, self._calibration, self._residuals, self._spread = ensemble, calibration, residuals, spread
 
     def plan(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, time: Any = None) -> SearchPlan:
         """Return the work of a fit without fitting: searches and fits in their order, with an estimate of seconds.
@@ -335,7 +348,8 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
 
     def _keep(self, fitted: FittedEnsemble, problem: TableProblem) -> None:
         """Store what predictions and reports need."""
-        self.restore(fitted.ensemble, fitted.calibration, make_residuals(fitted.residuals))
+        errors = (make_residuals(fitted.residuals), None) if problem.classes else spread_of(fitted, problem)
+        self.restore(fitted.ensemble, fitted.calibration, *errors)
         self.leaderboard_, self.plan_ = fitted.leaderboard, fitted.plan
         self.held_out_score_ = self._held_out_score(fitted, problem)
         self.held_out_error_ = held_out_error(fitted, problem, self._row_scores)
@@ -360,6 +374,10 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         raise NotImplementedError
 
     def _values(self, X: Any) -> Array:  # (n, t)
+        return self._of_batches(X, self.ensemble.values)
+
+    def _of_batches(self, X: Any, compute: Callable[[Any], Array]) -> Array:
+        """Return what a function computes of the checked inputs, some rows at a time."""
         check_is_fitted(self, "_ensemble")
         inputs = as_inputs(X)
         self._check_width(inputs, reset=False)
@@ -371,8 +389,8 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         inputs = as_fitted_on(inputs, as_table=self._ensemble.encodings[0] is not None)
         with one_thread():
             if not isinstance(inputs, RawTable):
-                return self._ensemble.values(inputs)
-            return np.concatenate([self._ensemble.values(batch) for batch in as_batches(inputs, BATCH_ROWS)])
+                return compute(inputs)
+            return np.concatenate([compute(batch) for batch in as_batches(inputs, BATCH_ROWS)])
 
 
 def least_budget(estimator: Any, x: Array, y: Array, kernel: str) -> int:

@@ -12,6 +12,7 @@ import torch
 from sklearn.base import is_classifier
 
 from joker.errors import InvalidFile
+from joker.estimators.deviance import KernelGamma
 from joker.estimators.estimator import KernelEstimator
 from joker.estimators.files import MAX_CALIBRATION, largest_prediction
 from joker.estimators.probabilities import Calibration
@@ -32,11 +33,13 @@ from joker.tables.encoders import (
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import Ensemble, EnsembleMember, Residuals
 from joker.tables.parsing import parser
+from joker.tables.spread import Spread
 from joker.tables.table import BOOLEAN, DATE
 from joker.tables.table import NUMBER as NUMBER_COLUMN
 from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget
 
 VERSION = 3  # of the format: the first with table models
+SPREAD_VERSION = 4  # the first with a scale of errors
 # The attributes of a fitted table model, by their names in the document.
 FITTED = {
     "inputs": "n_features_in_",
@@ -72,16 +75,25 @@ def _describe(model: Any) -> Description:
         "calibration": encode(model.calibration),
         "residuals": encode(model.residuals),
     }
-    return Description(VERSION, torch.device(members[0]["model"]["device"]), entries, tensors)
+    if model.spread is not None:
+        _, inner, of_model = document_of(model.spread.model)
+        tensors |= {f"{SPREAD}{name}": tensor for name, tensor in of_model.items()}
+        entries["spread"] = {
+            "model": inner,
+            **{name: encode(getattr(model.spread, name)) for name in SPREAD_FIELDS.fields},
+        }
+    version = VERSION if model.spread is None else SPREAD_VERSION
+    return Description(version, torch.device(members[0]["model"]["device"]), entries, tensors)
 
 
 def _restore(model: Any, reader: ModelReader) -> None:
     document = reader.document
     entries = {name: reader.decode(document[name]) for name in ("encodings", "n_classes", "calibration", "residuals")}
+    entries["spread"] = spread = _restore_spread(reader) if "spread" in document else None
     entries["members"] = tuple(_restore_member(number, reader) for number in range(len(document["members"])))
     encodings = tuple(entries["encodings"])
     ensemble = Ensemble(encodings, entries["members"], entries["n_classes"])
-    model.restore(ensemble, entries["calibration"], entries["residuals"])
+    model.restore(ensemble, entries["calibration"], entries["residuals"], spread)
     model.held_out_score_ = None  # a fit without held-out rows has none
     if model.max_time == "auto":  # of earlier versions, whose searches depended on the clock
         model.max_time = None
@@ -95,15 +107,42 @@ def _restore(model: Any, reader: ModelReader) -> None:
     PARTS.check(name, entries, sizes, is_classifier=is_classifier(model), width=model.n_features_in_)
 
 
-def _restore_member(number: int, reader: ModelReader) -> EnsembleMember:
-    entry, prefix = reader.document["members"][number], f"{number}."
+def _restore_inner(reader: ModelReader, document: Document, prefix: str) -> KernelEstimator:
     tensors = {name.removeprefix(prefix): t for name, t in reader.tensors.items() if name.startswith(prefix)}
-    inner = restore(replace(reader, document=entry["model"], tensors=tensors))
+    inner = restore(replace(reader, document=document, tensors=tensors))
     if not isinstance(inner, KernelEstimator):
         raise InvalidFile(f"the members of a table model must be kernel estimators; got {type(inner).__name__}")
+    return inner
+
+
+def _restore_spread(reader: ModelReader) -> Spread:
+    entry = reader.document["spread"]
+    inner = _restore_inner(reader, entry["model"], SPREAD)
+    values = {name: reader.decode(entry[name]) for name in SPREAD_FIELDS.fields}
+    SPREAD_FIELDS.check("spread", values)
+    if not isinstance(inner, KernelGamma) or np.ndim(inner.intercept_):
+        raise InvalidFile(f"the scale of errors must be a gamma regressor of one output; got {type(inner).__name__}")
+    return Spread(model=inner, **values)
+
+
+def _restore_member(number: int, reader: ModelReader) -> EnsembleMember:
+    entry = reader.document["members"][number]
+    inner = _restore_inner(reader, entry["model"], f"{number}.")
     values = {name: reader.decode(entry[name]) for name in MEMBER.fields}
     MEMBER.check(f"member {number}", values)
     return EnsembleMember(model=inner, **values)
+
+
+def _spread_reads_the_encoding(v: Mapping[str, Any]) -> bool:
+    """Whether the scale of errors has the inputs of an encoding, and the prediction."""
+    spread: Spread | None = v["spread"]
+    if spread is None:
+        return True
+    if v["is_classifier"] or spread.encoding >= len(v["encodings"]):
+        return False
+    encoding = v["encodings"][spread.encoding]
+    inputs = (v["width"] if encoding is None else encoding.width) if spread.inputs else 0
+    return bool(spread.model.n_features_in_ == inputs + 1)
 
 
 def _members_fit_the_task(v: Mapping[str, Any]) -> bool:
@@ -187,6 +226,19 @@ MEMBER = Fields(
         "residuals": Field(NUMBER, (None,), nullable=True, low=-LARGEST, high=LARGEST),
     }
 )
+SPREAD = "spread."  # before the names of its tensors
+SPREAD_FIELDS = Fields(
+    {
+        "encoding": Field(WHOLE, low=0),
+        "inputs": Field(FLAG),
+        "centre": Field(NUMBER),
+        "width": Field(NUMBER, low=0, open=True),
+        "weight": Field(NUMBER, low=0, high=LARGEST),
+        "low": Field(NUMBER, low=0, open=True),
+        "high": Field(NUMBER, low=0, open=True),
+    },
+    rules=(("low must be at most high", lambda v: v["low"] <= v["high"]),),
+)
 PARTS = Fields(
     {
         "encodings": Field(PART, (None,), list, of=(Encoding, type(None))),
@@ -194,8 +246,10 @@ PARTS = Fields(
         "n_classes": Field(WHOLE, size="classes"),
         "calibration": Field(PART, of=(Calibration,), nullable=True),
         "residuals": Field(PART, of=(Residuals,)),
+        "spread": Field(PART, of=(Spread,), nullable=True),
     },
     rules=(
+        ("the scale of errors must have the inputs of an encoding, in a regressor", _spread_reads_the_encoding),
         ("there must be two classes at least, or none", lambda v: v["n_classes"] > 1 or not v["is_classifier"]),
         (
             "classes must have a calibration with an offset for each, and numbers none",

@@ -14,8 +14,9 @@ from sklearn.base import clone
 
 from joker.data.arrays import pick
 from joker.errors import OutOfTime
-from joker.estimators import resolve
+from joker.estimators import KernelRegressor, KernelRidge, resolve
 from joker.estimators.probabilities import Calibration, fit_calibration
+from joker.estimators.scoring import log_link_of
 from joker.tables.columns import JUDGED_ROWS
 from joker.tables.encoding import fit_encoding
 from joker.tables.ensemble import MIN_GAIN, Ensemble, EnsembleMember, select_ensemble
@@ -23,7 +24,15 @@ from joker.tables.plan import REFIT, SearchPlan, Step, make_search_plan
 from joker.tables.problem import TableProblem
 from joker.tables.search import FAR, EncodingCandidate, Encodings, fit_rows, has_scalings, random_blocks, searched
 from joker.tables.table import RawTable, is_limited, memory_of_models
-from joker.tables.targets import IDENTITY, NumberTarget, fit_number_target, residual_quantiles, transforms_to_try
+from joker.tables.targets import (
+    IDENTITY,
+    NumberTarget,
+    fit_number_target,
+    mean_loss_to_try,
+    residual_quantiles,
+    transforms_to_try,
+    unscaled_target,
+)
 from joker.tuning.ard import GAUSSIAN, MATERN12, ArdSample, best_loo_errors, make_sample
 from joker.tuning.splits import Split
 
@@ -32,6 +41,7 @@ Array = NDArray[Any]
 KERNELS_OF_MANY_ROWS = (GAUSSIAN, MATERN12)
 TOL_OF_MANY_ROWS = 0.01  # of the gap; the axis "settings" of benchmarks/search_ablations.py compares a tenth of it
 MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows take twice the time
+LAMBDAS_OF_MEANS = (0.1, 0.3, 1.0, 3.0, 10.0)  # multiples of λ of the squared loss that a loss of log means tries
 SMALLER_LAMBDAS = (10**-0.5, 0.1)  # multiples of λ that are tried on the rows of a search, in one fit
 NARROWER = 2**-0.5  # the step of the bandwidth of a Gaussian that is tried there
 MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
@@ -170,6 +180,12 @@ class Work:
     def __init__(self, problem: TableProblem, encodings: Encodings, transform: str | None, plan: SearchPlan) -> None:
         self.problem, self.encodings, self.plan = problem, encodings, plan
         self.target: NumberTarget | None = None if transform is None else fit_number_target(problem.y, transform)
+        if (deviance := log_link_of(problem.estimator)) is not None:
+            deviance.check_targets(torch.from_numpy(problem.y))
+            self.target = unscaled_target(problem.y)
+        # A loss of the log of the mean, which is tried with the settings of each search.
+        tried = isinstance(problem.estimator, KernelRidge) and not plan.many_rows and plan.folds > 0
+        self.mean_loss = mean_loss_to_try(problem.y) if tried else None
         self.y = problem.targets(self.target)
         self.transform = transform
         self.folds = problem.validation.folds(problem.codes, plan.folds, plan.parts, problem.seed)
@@ -261,6 +277,8 @@ class Work:
             self._check_time()
             bare = EnsembleCandidate(EnsembleMember(number, fitted, 1.0, self.target), np.zeros(0), None, x)
             return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
+        if self.mean_loss is not None:
+            self._add(self._with_mean_loss(number, encoding, model))
         return self._cross_validated(number, encoding, model)
 
     def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any) -> EnsembleCandidate:
@@ -280,6 +298,28 @@ class Work:
         held, residuals = problem.decoded(np.concatenate(parts), rows, self.target)
         member = EnsembleMember(number, models[0], 1.0, self.target, residuals)
         return EnsembleCandidate(member, held, models[0], encoding.x, first, len(self.folds[0].train))
+
+    def _with_mean_loss(self, number: int, encoding: EncodingCandidate, settings: Any) -> EnsembleCandidate:
+        """Return a candidate with the settings of another, and a loss of the log of the mean."""
+        problem, first = self.problem, None
+        given = settings.get_params(deep=False)
+        lams = [factor * given["lam"] for factor in LAMBDAS_OF_MEANS]
+        unfitted = KernelRegressor(**given | {"loss": self.mean_loss, "lam": lams})
+        parts, models = [], []
+        for fold in self.folds:
+            of_fold, x = encoding.of_fold(problem.inputs, fold.train)
+            first = of_fold if first is None else first
+            data = pick(x, fold.train), problem.y[fold.train], problem.given_weights(fold.train)
+            path = clone(unfitted).fit_sample(data).path_
+            self._check_time()
+            parts.append(np.stack(path.predict(pick(x, fold.held)), axis=1))
+            models.append(path.models)
+        held = np.concatenate(parts)
+        loss = problem.loss(np.concatenate([fold.held for fold in self.folds]))
+        best = min(range(len(lams)), key=lambda one: loss(held[:, [one]]))
+        model = models[0][best].set_params(lam=lams[best])
+        member = EnsembleMember(number, model, 1.0, unscaled_target(problem.y))
+        return EnsembleCandidate(member, held[:, [best]], model, encoding.x, first, len(self.folds[0].train))
 
     def _ensemble(self) -> FittedEnsemble:
         gain = MIN_GAIN_OF_MANY_ROWS if self.plan.many_rows else MIN_GAIN
@@ -406,7 +446,8 @@ class Work:
                 model.fit_sample((pick(candidate.x, rows), self.y, self.problem.given_weights(rows)))
                 model.set_params(max_time=float("inf"))
             else:
-                model = fit_rows(self.problem, clone(member.model), candidate.x, self.y, rows)
+                y = self.problem.targets(member.target)
+                model = fit_rows(self.problem, clone(member.model), candidate.x, y, rows)
             cut_short = self.problem.clock.stopped and model.gap_ > member.model.gap_
             members.append(member if cut_short else replace(member, model=model))
         return replace(best, ensemble=replace(best.ensemble, members=tuple(members)))

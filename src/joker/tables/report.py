@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from joker.callbacks.progress import show_steps, write_lines
 from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
+from joker.estimators.regression import LOG_LINKS
 from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import EnsembleMember
@@ -74,6 +76,7 @@ def summary(model: Any) -> str:
     lines = [f"{type(model).__name__}, fitted", *(f"  {name}: {value}" for name, value in _facts(model))]
     for member in model.members_:
         settings = f"{member['kernel']}, bandwidth {member['bandwidth']:.3g}, λ {member['lam']:.3g}"
+        settings += f", loss {member['loss']}" if "loss" in member else ""
         lines.append(f"  member of weight {member['weight']:.2f}: {settings}, gap {member['gap']:.2g}")
     return "\n".join(lines)
 
@@ -133,6 +136,7 @@ def member_facts(member: EnsembleMember) -> dict[str, Any]:
         "bandwidth": float(np.min(model.bandwidth_)),
         "gap": model.gap_,
         **({"target": member.target.form} if member.target is not None else {}),
+        **({"loss": model.loss} if is_regressor(model) and getattr(model, "loss", None) in LOG_LINKS else {}),
     }
 
 

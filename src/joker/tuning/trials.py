@@ -28,7 +28,7 @@ from joker.estimators.estimator import KernelEstimator
 from joker.estimators.inputs import LabelledRows
 from joker.estimators.regression import KernelQuantile, level_residuals
 from joker.estimators.resolve import divided_by
-from joker.estimators.scoring import mean_loss_at_zero, score_path
+from joker.estimators.scoring import log_link_of, mean_loss_at_zero, score_path
 from joker.kernels import Kernel
 from joker.solvers.problem import AUTO
 from joker.tuning.ard import MATERN12, STEPS, FeatureWeights, ard_samples, fit_ard, minibatches, search_sample_rows
@@ -410,6 +410,10 @@ def penalty_scale(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64
     if not is_classifier(model):
         counted = y if w is None else y[w > 0]
         targets = torch.tensor(counted.reshape(len(counted), -1), dtype=torch.float64)
+        if (loss := log_link_of(model)) is not None:  # its curvature at the mean, of targets scaled or not
+            weight = 1.0 if w is None else float(w[w > 0].mean())
+            mean = 1.0 if model.get_params()["scale_target"] else float(targets.mean())
+            return weight * mean**loss.s if mean > 0 else 1.0
         targets = targets - targets.mean(dim=0)
         if model.get_params()["scale_target"]:
             targets = targets / targets.square().mean(dim=0).sqrt().where(targets.any(dim=0), 1.0)
