@@ -26,8 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "estimators")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import differing_ranks
 import group_processes
 import numpy as np
@@ -78,7 +77,6 @@ def forked(work: Callable[[], object], kill_after: float | None = None) -> tuple
     start = time.monotonic()
     if (child := os.fork()) == 0:
         try:
-            os.setsid()
             silence = os.open(os.devnull, os.O_RDWR)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
@@ -119,9 +117,14 @@ def save_often(folder: Path) -> None:
 
 
 TABLE, MODEL, OUT = Path("train.csv"), Path("fitted.joker"), Path("m.joker")
+TABLE_FIT = ("fit", TABLE, "-t", "size", "-q", "--effort", 1, "--out", OUT)
 KERNEL_FIT = ("fit", TABLE, *INPUTS, *FEATURES, "--out", OUT, "--quiet")
 KILLS = (
-    Killed("fit of a raw table", lambda to: run(to, "fit", TABLE, "-t", "size", "-q", "--effort", 1, "--out", OUT), "m.joker"),
+    Killed(
+        "fit of a raw table",
+        lambda to: run(to, "fit", TABLE, "-t", "size", "-q", "--effort", 1, "--out", OUT),
+        "m.joker",
+    ),
     Killed(
         "fit of a kernel machine",
         lambda to: run(to, *KERNEL_FIT),
@@ -292,17 +295,18 @@ def ranks(record: Record, times: int, folder: Path) -> None:
 
 def shapes(record: Record, times: int, folder: Path) -> None:
     """Fit and predict random shapes with budgets; the memory may not grow beyond them."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "estimators"))
     import test_memory_budget
 
     rng = np.random.default_rng(36)
     cases = {f"shape {k}": random_case(rng) for k in range(times)}
     found = test_memory_budget.run(cases)
-    for name in cases:
+    for name, shape in cases.items():
 
-        def case(name: str = name) -> str:
+        def case(name: str = name, shape: Any = shape) -> str:
             assert name in found, "it has not ended"
             for what, measured in zip(("fit", "predict"), found[name], strict=True):
-                assert measured["growth"] <= measured["budget"], (what, measured, cases[name])
+                assert measured["growth"] <= measured["budget"], (what, measured, shape)
             return VERIFIED
 
         record.case(name, case)

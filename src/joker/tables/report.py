@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from joker.callbacks.progress import show_steps, write_lines
 from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
+from joker.runtime import visible
 from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import EnsembleMember
@@ -75,7 +76,7 @@ def summary(model: Any) -> str:
     for member in model.members_:
         settings = f"{member['kernel']}, bandwidth {member['bandwidth']:.3g}, λ {member['lam']:.3g}"
         lines.append(f"  member of weight {member['weight']:.2f}: {settings}, gap {member['gap']:.2g}")
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _facts(model: Any) -> Iterator[tuple[str, str]]:
@@ -103,7 +104,7 @@ _PLAIN = ("left out", "number", "boolean")
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
-    return ", ".join(names[:MAX_SHOWN]) + more
+    return ", ".join(" ".join(name.split()) for name in names[:MAX_SHOWN]) + more
 
 
 def print_summary(model: Any) -> None:
