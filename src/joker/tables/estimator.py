@@ -33,6 +33,7 @@ from joker.models.files import save
 from joker.runtime import gpus, parse_device
 from joker.runtime.devices import one_thread
 from joker.runtime.warning_filters import ignoring
+from joker.tables.encoding import in_memory
 from joker.tables.ensemble import Ensemble, Residuals, make_residuals
 from joker.tables.optimism import find_optimism
 from joker.tables.parsing import parse_text
@@ -146,7 +147,7 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         with _calm():
             problem = self._problem(X, y, sample_weight, groups, time)
             encodings = Encodings(problem)
-            memory = problem.estimator.plan(encodings.x, problem.y)
+            memory = problem.estimator.plan(in_memory(encodings.x), problem.y)
             return replace(plan_of(check_effort(self.effort), encodings), memory=memory)
 
     @property
@@ -229,7 +230,7 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
             budget, inputs = resolve.budget(self.memory), problem.inputs
             if budget is None or not isinstance(inputs, RawTable):
                 raise
-            x = Encodings(problem).x
+            x = in_memory(Encodings(problem).x)
             least = max(
                 MIN_LEFT, *(least_budget(problem.estimator, x, problem.y, kernel) for kernel in DEFAULT_KERNELS)
             )
