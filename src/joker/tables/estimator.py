@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -45,12 +45,11 @@ from joker.tables.search import Encodings
 from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
 from joker.tables.targets import as_fitted_on, as_inputs, labelled_inputs, shape_of
 from joker.tuning.halving import TimeBudget
-from joker.tuning.tune import DEFAULT_KERNELS
+from joker.tuning.tune import DEFAULT_KERNELS, least_budget
 
 Array = NDArray[Any]
 AUTO = "auto"
 BATCH_ROWS = 2**16  # rows that are encoded and predicted at a time
-MOST_LAMBDAS = 5  # of a trial, at most
 
 
 @contextmanager
@@ -374,13 +373,3 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
             if not isinstance(inputs, RawTable):
                 return self._ensemble.values(inputs)
             return np.concatenate([self._ensemble.values(batch) for batch in as_batches(inputs, BATCH_ROWS)])
-
-
-def least_budget(estimator: Any, x: Array, y: Array, kernel: str) -> int:
-    """Return the bytes that are enough for each fit of a search with a kernel on some of the rows, or all."""
-    model = clone(estimator).set_params(kernel=kernel, lam=[1.0] * MOST_LAMBDAS, memory=1)
-    try:
-        model.plan(x, y)
-    except BudgetTooSmall as error:
-        return error.least or 0
-    return 0
