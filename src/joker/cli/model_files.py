@@ -220,7 +220,7 @@ def _lines(rows: list[dict[str, Any]]) -> str | None:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else " ".join(str(value).splitlines())
 
 
 def _classes(model: Any) -> list[Any] | None:

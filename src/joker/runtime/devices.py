@@ -97,10 +97,21 @@ DEFAULT_BUDGET = 256 * 2**20  # bytes of temporary memory if the user names no b
 CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MiB in float64
 CPU_TILE = 2**23  # bytes of features: larger tiles do not fit the cache of the CPU
 
+# All control characters but the end of a line, and those that change the direction of text.
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
     _UNITS |= {_letter: 1000**_power, f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def visible(text: str) -> str:
+    r"""Write characters that control a terminal as escapes: a name in a file may hold them.
+
+    >>> print(visible("red \x1b[31m"))
+    red \u001b[31m
+    """
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def parse_bytes(size: int | str) -> int:

@@ -43,6 +43,7 @@ FREQUENT_LEVELS = 20  # that have columns of their own, of a category with more 
 RARE_ROWS = 10  # a level with fewer rows is pooled with the other rare ones
 RARE_SHARE = 0.005  # the same, as a share of the rows of a small table
 CHUNK = 65_536  # rows that are encoded at a time
+MAX_STORED = 2**24  # entries of an encoding of all rows; a larger one is computed again for the rows that are asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +204,8 @@ def fit_encoding(
     kinds: Sequence[ColumnKind] | None = None,
     scaling: str = ROBUST,
     seed: int = 0,
-    like: tuple[Encoding, Array] | None = None,
-) -> tuple[Encoding, Array]:
+    like: tuple[Encoding, Inputs] | None = None,
+) -> tuple[Encoding, Inputs]:
     """Learn the encoding, and return it with the inputs of the training rows.
 
     Statistics of targets are cross-fitted: no training row is encoded with its own target. ``given`` replaces the
@@ -228,7 +229,7 @@ def fit_encoding(
         encoders.append(encoder)
         parts.append(part)
     encoding = Encoding(tuple(kinds), tuple(encoders), table.named)
-    return encoding, _filled(table.rows, encoding.width, parts)
+    return encoding, _inputs(table.rows, parts, [len(encoder.names) for encoder in encoders])
 
 
 InputsOf = Callable[[Array], Array]  # (k,) row numbers -> (k, width), the inputs of these training rows
@@ -238,21 +239,57 @@ def _encoded_by(encoder: AnyEncoder, column: RawColumn) -> InputsOf:
     return lambda rows: encoder.transform(column.some(rows))
 
 
-def _columns_of(x: Array, place: int, width: int) -> InputsOf:
-    return lambda rows: x[rows, place : place + width]
+def _columns_of(x: Inputs, place: int, width: int) -> InputsOf:
+    return x.part_at(place) if isinstance(x, EncodedRows) else lambda rows: x[rows, place : place + width]
 
 
-def _filled(n: int, width: int, parts: Sequence[InputsOf]) -> Array:  # (n, d), float32
-    """Return the inputs that the parts compute, some rows at a time: no column has all of its inputs in float64."""
-    result = np.zeros((n, width), dtype=np.float32)
-    for start in range(0, n, CHUNK):
-        rows = np.arange(start, min(start + CHUNK, n))
-        place = 0
-        for part in parts:
-            inputs = part(rows)
-            result[start : start + len(rows), place : place + inputs.shape[1]] = inputs
-            place += inputs.shape[1]
-    return result
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """The inputs of many training rows, which are computed each time for the rows that are asked for.
+
+    The rows of most searches and fits are few, so that no encoding of all rows is in memory.
+    """
+
+    shape: tuple[int, int]  # (n, d)
+    parts: tuple[InputsOf, ...]  # of the columns, in order
+    widths: tuple[int, ...]  # of the parts
+    changes: tuple[tuple[np.ufunc, Array], ...] = ()  # multiplications and divisions by (d,), in turn
+
+    def __getitem__(self, rows: Array) -> Array:  # (k,) -> (k, d), float32
+        """Return the inputs of some rows, some of them at a time: no column has all of its inputs in float64."""
+        result = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
+        for start in range(0, len(rows), CHUNK):
+            some, place = rows[start : start + CHUNK], 0
+            for part, width in zip(self.parts, self.widths, strict=True):
+                result[start : start + len(some), place : place + width] = part(some)
+                place += width
+        for change, factors in self.changes:
+            change(result, factors, out=result)
+        return result
+
+    def __mul__(self, weights: Array) -> EncodedRows:
+        return replace(self, changes=(*self.changes, (np.multiply, weights)))
+
+    def __truediv__(self, weights: Array) -> EncodedRows:
+        return replace(self, changes=(*self.changes, (np.divide, weights)))
+
+    def part_at(self, place: int) -> InputsOf:
+        """Return the part whose first input has this number."""
+        return self.parts[[0, *np.cumsum(self.widths)].index(place)]
+
+
+Inputs = Any  # an array (n, d) in float32, or EncodedRows of this shape
+
+
+def in_memory(x: Inputs) -> Inputs:
+    """Return inputs of all rows in memory."""
+    return x[np.arange(x.shape[0])] if isinstance(x, EncodedRows) else x
+
+
+def _inputs(n: int, parts: Sequence[InputsOf], widths: Sequence[int]) -> Inputs:  # (n, d)
+    """Return the inputs that the parts compute, in memory if they are few."""
+    rows = EncodedRows((n, sum(widths) or 1), tuple(parts), tuple(widths))
+    return rows if n * rows.shape[1] > MAX_STORED else in_memory(rows)
 
 
 def fit_column(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,7 @@ from joker.models.files import save
 from joker.runtime import gpus, parse_device
 from joker.runtime.devices import one_thread
 from joker.runtime.warning_filters import ignoring
+from joker.tables.encoding import in_memory
 from joker.tables.ensemble import Ensemble, Residuals, make_residuals
 from joker.tables.optimism import find_optimism
 from joker.tables.parsing import parse_text
@@ -45,12 +46,11 @@ from joker.tables.spread import Spread, spread_of
 from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
 from joker.tables.targets import as_fitted_on, as_inputs, labelled_inputs, shape_of
 from joker.tuning.halving import TimeBudget
-from joker.tuning.tune import DEFAULT_KERNELS
+from joker.tuning.tune import DEFAULT_KERNELS, least_budget
 
 Array = NDArray[Any]
 AUTO = "auto"
 BATCH_ROWS = 2**16  # rows that are encoded and predicted at a time
-MOST_LAMBDAS = 5  # of a trial, at most
 
 
 @contextmanager
@@ -159,7 +159,7 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         with _calm():
             problem = self._problem(X, y, sample_weight, groups, time)
             encodings = Encodings(problem)
-            memory = problem.estimator.plan(encodings.x, problem.y)
+            memory = problem.estimator.plan(in_memory(encodings.x), problem.y)
             return replace(plan_of(check_effort(self.effort), encodings), memory=memory)
 
     @property
@@ -242,7 +242,7 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
             budget, inputs = resolve.budget(self.memory), problem.inputs
             if budget is None or not isinstance(inputs, RawTable):
                 raise
-            x = Encodings(problem).x
+            x = in_memory(Encodings(problem).x)
             least = max(
                 MIN_LEFT, *(least_budget(problem.estimator, x, problem.y, kernel) for kernel in DEFAULT_KERNELS)
             )
@@ -391,13 +391,3 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
             if not isinstance(inputs, RawTable):
                 return compute(inputs)
             return np.concatenate([compute(batch) for batch in as_batches(inputs, BATCH_ROWS)])
-
-
-def least_budget(estimator: Any, x: Array, y: Array, kernel: str) -> int:
-    """Return the bytes that are enough for each fit of a search with a kernel on some of the rows, or all."""
-    model = clone(estimator).set_params(kernel=kernel, lam=[1.0] * MOST_LAMBDAS, memory=1)
-    try:
-        model.plan(x, y)
-    except BudgetTooSmall as error:
-        return error.least or 0
-    return 0

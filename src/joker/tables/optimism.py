@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 
 from joker.tables.columns import DROP, GROUP, MIN_GROUP_ROWS, ColumnKind
-from joker.tables.encoding import Encoding, fit_encoding
+from joker.tables.encoding import Encoding, fit_encoding, in_memory
 from joker.tables.problem import TableProblem, validation_of
 from joker.tables.table import DATE, NUMBER, RawColumn
 from joker.tables.targets import NumberTarget
@@ -152,7 +152,7 @@ def _score(
     table = problem.inputs.some(split.train)
     own, x = fit_encoding(table, y[split.train], problem.classes, kinds=kinds, seed=problem.seed)
     fitted = clone(model).set_params(bandwidth="median", callbacks=None, max_time=np.inf)
-    fitted.fit_sample((x, y[split.train], problem.given_weights(split.train)))
+    fitted.fit_sample((in_memory(x), y[split.train], problem.given_weights(split.train)))
     values = problem.values(fitted, own.transform(problem.inputs.some(split.held)))
     truth = problem.y[split.held]
     if problem.classes:

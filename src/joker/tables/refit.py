@@ -18,7 +18,7 @@ from joker.estimators import KernelRegressor, KernelRidge, resolve
 from joker.estimators.probabilities import Calibration, fit_calibration
 from joker.estimators.scoring import log_link_of
 from joker.tables.columns import JUDGED_ROWS
-from joker.tables.encoding import fit_encoding
+from joker.tables.encoding import fit_encoding, in_memory
 from joker.tables.ensemble import MIN_GAIN, Ensemble, EnsembleMember, select_ensemble
 from joker.tables.plan import REFIT, SearchPlan, Step, make_search_plan
 from joker.tables.problem import TableProblem
@@ -476,7 +476,7 @@ def choose_target_transform(problem: TableProblem) -> str:
         target = fit_number_target(y, transform)
         coded = target.encode(y)
         _, x = fit_encoding(problem.inputs.some(sample.rows), coded, 0, given=problem.columns, seed=problem.seed)
-        wrong = best_loo_errors(x, ArdSample(sample.rows, torch.from_numpy(coded)[:, None]))[:, 0].numpy()
+        wrong = best_loo_errors(in_memory(x), ArdSample(sample.rows, torch.from_numpy(coded)[:, None]))[:, 0].numpy()
         found = target.decode(coded - wrong, residual_quantiles(wrong))
         losses[transform] = float(np.mean((found - y) ** 2))
     return min(losses, key=lambda transform: losses[transform])

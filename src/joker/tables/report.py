@@ -15,6 +15,7 @@ from joker.callbacks.progress import show_steps, write_lines
 from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
 from joker.estimators.regression import LOG_LINKS
+from joker.runtime import visible
 from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import EnsembleMember
@@ -30,6 +31,7 @@ MIN_ROWS = 50  # of them, where columns are many
 SHUFFLES = 2
 IMPORTANCE_ENTRIES = 1e11  # products of an input of a row and one of a support vector: about ten seconds of a core
 ASSOCIATION_ENTRIES = 2_000_000  # rows times classes
+ASSOCIATION_INPUTS = 2**22  # entries of the encoded rows that correlations are computed from
 MAX_SHOWN = 12  # columns that a line of a summary names
 
 
@@ -78,7 +80,7 @@ def summary(model: Any) -> str:
         settings = f"{member['kernel']}, bandwidth {member['bandwidth']:.3g}, λ {member['lam']:.3g}"
         settings += f", loss {member['loss']}" if "loss" in member else ""
         lines.append(f"  member of weight {member['weight']:.2f}: {settings}, gap {member['gap']:.2g}")
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _facts(model: Any) -> Iterator[tuple[str, str]]:
@@ -106,7 +108,7 @@ _PLAIN = ("left out", "number", "boolean")
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
-    return ", ".join(names[:MAX_SHOWN]) + more
+    return ", ".join(" ".join(name.split()) for name in names[:MAX_SHOWN]) + more
 
 
 def print_summary(model: Any) -> None:
@@ -181,7 +183,7 @@ def column_facts(
 
 def column_associations(encoding: Encoding, table: RawTable, y: Array, classes: int) -> Array:  # (columns used,)
     """Return the share of each column in the squared correlations of its inputs with the target."""
-    most = max(1, ASSOCIATION_ENTRIES // max(1, classes))
+    most = max(1, min(ASSOCIATION_ENTRIES // max(1, classes), ASSOCIATION_INPUTS // encoding.width))
     rows = np.arange(0, table.rows, max(1, -(-table.rows // most)))
     x = replace(encoding, weights=None).transform(table.some(rows)).astype(np.float64)
     targets = coded_targets(y[rows], classes).numpy()

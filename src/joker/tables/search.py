@@ -32,7 +32,7 @@ from joker.tables.columns import (
     useful_groups,
 )
 from joker.tables.encoders import ROBUST, SCALINGS, GroupEncoder, NumberEncoder
-from joker.tables.encoding import Encoding, fit_column, fit_encoding
+from joker.tables.encoding import Encoding, fit_column, fit_encoding, in_memory
 from joker.tables.plan import AUTO, EQUAL, MAX_EPOCHS, EncodingStep
 from joker.tables.problem import TableProblem
 from joker.tables.table import NUMBER, RawTable, is_limited
@@ -434,6 +434,6 @@ def searched(
     asked = Candidates(candidate.kernels, relevance=candidate.relevance, n_trials=n_trials, rows=stages)
     splits = problem.validation.search_splits(rows, problem.codes, problem.seed)
     weights = problem.given_weights(rows)
-    x = candidate.x if len(rows) == len(y) else pick(candidate.x, rows)
+    x = in_memory(candidate.x) if len(rows) == len(y) else pick(candidate.x, rows)
     found = find_settings(x, some, weights, model, asked, scoring=problem.scoring, budget=problem.clock, splits=splits)
     return model, found.table

@@ -186,7 +186,8 @@ def _records(path: Path, text: str, delimiter: str) -> list[tuple[list[str], int
         return list(islice(((fields, reader.line_num) for fields in reader if fields), 2))
     except (csv.Error, TypeError) as error:
         raise InvalidFile(
-            f"{path} must be delimited text; reading its first line failed ({error}). Check it."
+            f"{path} must be delimited text with fields of at most {csv.field_size_limit():,} characters in its first "
+            f"line; reading it failed ({error}). Shorten the names, or correct the quotation marks."
         ) from error
 
 
