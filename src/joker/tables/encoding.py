@@ -27,6 +27,7 @@ from joker.tables.encoders import (
     fit_group,
     fit_levels,
     fit_number,
+    fit_numbers,
     fit_target_encoding,
     number_block,
 )
@@ -68,47 +69,60 @@ class Encoding:
     def transform(self, table: RawTable) -> Array:  # (n, d), float32
         """Return the inputs of some rows."""
         columns = self.matched(table)
-        result = np.zeros((table.rows, self.width), dtype=np.float32)
-        step = max(1, min(CHUNK, BLOCK_ENTRIES // max(1, len(columns))))
-        for start in range(0, table.rows, step):
-            rows = slice(start, min(start + step, table.rows))
-            part = result[rows]
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._numbers.write(part, columns, rows)
-                for j, place in self._others:
-                    encoded = self.encoders[j].transform(replace(columns[j], values=columns[j].values[rows]))
-                    part[:, place : place + encoded.shape[1]] = encoded
-            self._check_finite(part, columns)
+        result = self.inputs(table.rows, columns, lambda j, rows: self.encoders[j].transform(columns[j].some(rows)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(result.sum(axis=0)).all()  # no sum hides an infinite value
+        if not finite:
+            self._check_finite(result, columns)
         if self.weights is not None:
             result *= self.weights.astype(np.float32)
+        return result
+
+    def inputs(
+        self, n: int, columns: Sequence[RawColumn], other: Callable[[int, slice], Array]
+    ) -> Array:  # (n, d), float32
+        """Return the inputs of rows; ``other`` computes those of a column that is not a number, for some of the rows.
+
+        No column has all of its inputs in float64.
+        """
+        result = np.zeros((n, self.width), dtype=np.float32)
+        step = max(1, min(CHUNK, BLOCK_ENTRIES // max(1, len(columns))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, n, step):
+                rows = slice(start, min(start + step, n))
+                self._numbers.write(result[rows], columns, rows)
+                for j, place in self._others:
+                    encoded = other(j, rows)
+                    result[rows, place : place + encoded.shape[1]] = encoded
         return result
 
     def _check_finite(self, part: Array, columns: Sequence[RawColumn]) -> None:  # (n, d)
         """Refuse values that float32 does not hold after scaling."""
         finite = np.isfinite(part).all(axis=0)
         if not finite.all():
-            column = columns[int(np.searchsorted(self._places, np.argmin(finite), side="right")) - 1]
+            column = columns[int(np.searchsorted(self.places, np.argmin(finite), side="right")) - 1]
             raise InvalidData(
                 f"the values of a column must be of the size that they had in the training rows; column "
                 f"{column.name!r} has others, which are too large for float32 when they are scaled. Check it."
             )
 
     @cached_property
-    def _places(self) -> Array:  # (columns,), the first input of each column
+    def places(self) -> Array:  # (columns,)
+        """The first input of each column."""
         return np.cumsum([0, *(len(encoder.names) for encoder in self.encoders)])[:-1]
 
     @cached_property
     def _numbers(self) -> _Numbers:
         numbers = {j: encoder for j, encoder in enumerate(self.encoders) if isinstance(encoder, NumberEncoder)}
         block = number_block(list(numbers.values()))
-        places = self._places[list(numbers)]
+        places = self.places[list(numbers)]
         return _Numbers(list(numbers), block, places, places[block.indicated] + 1)
 
     @cached_property
     def _others(self) -> list[tuple[int, int]]:
         """The columns that are not numbers, with the place of their inputs."""
         numbers = set(self._numbers.columns)
-        return [(j, int(place)) for j, place in enumerate(self._places) if j not in numbers]
+        return [(j, int(place)) for j, place in enumerate(self.places) if j not in numbers]
 
     def matched(self, table: RawTable) -> list[RawColumn]:
         """The columns that are encoded, found by name, or by place in a table without names."""
@@ -210,26 +224,25 @@ def fit_encoding(
     encoding and the inputs of the same rows with another scaling, which only numbers have.
     """
     kinds = kinds or decide_kinds(table, given)
-    encoders: list[AnyEncoder] = []
-    parts: list[InputsOf] = []
-    place = 0
-    encoder: AnyEncoder
-    for column, kind in zip(table.columns, kinds, strict=True):
-        if kind.kind == DROP:
-            continue
-        known = like[0].encoders[len(encoders)] if like else None
+    pairs = zip(table.columns, kinds, strict=True)
+    used = [(_as_kind(column, kind), kind) for column, kind in pairs if kind.kind != DROP]
+    columns = [column for column, _ in used]
+    encoders: list[Any] = [None] * len(used)
+    parts: dict[int, InputsOf] = {}
+    plain = [j for j, (_, kind) in enumerate(used) if kind.kind not in (DATE, GROUP, CATEGORY)]
+    for j, encoder in zip(plain, fit_numbers([columns[j] for j in plain], scaling), strict=True):
+        encoders[j] = encoder
+    for j, (column, kind) in enumerate(used):
+        known = like[0].encoders[j] if like else None
         if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
-            encoder, part = known, _columns_of(like[1], place, len(known.names))
-        else:
-            encoder, part = fit_column(_as_kind(column, kind), kind, y, classes, scaling, seed)
-        place += len(known.names) if known is not None else 0
-        encoders.append(encoder)
-        parts.append(part)
+            encoders[j], parts[j] = known, _columns_of(like[1], int(like[0].places[j]), len(known.names))
+        elif encoders[j] is None:
+            encoders[j], parts[j] = fit_column(column, kind, y, classes, scaling, seed)
     encoding = Encoding(tuple(kinds), tuple(encoders), table.named)
-    return encoding, _filled(table.rows, encoding.width, parts)
+    return encoding, encoding.inputs(table.rows, columns, lambda j, rows: parts[j](rows))
 
 
-InputsOf = Callable[[Array], Array]  # (k,) row numbers -> (k, width), the inputs of these training rows
+InputsOf = Callable[[Array | slice], Array]  # k rows -> (k, width), the inputs of these training rows
 
 
 def _encoded_by(encoder: AnyEncoder, column: RawColumn) -> InputsOf:
@@ -238,19 +251,6 @@ def _encoded_by(encoder: AnyEncoder, column: RawColumn) -> InputsOf:
 
 def _columns_of(x: Array, place: int, width: int) -> InputsOf:
     return lambda rows: x[rows, place : place + width]
-
-
-def _filled(n: int, width: int, parts: Sequence[InputsOf]) -> Array:  # (n, d), float32
-    """Return the inputs that the parts compute, some rows at a time: no column has all of its inputs in float64."""
-    result = np.zeros((n, width), dtype=np.float32)
-    for start in range(0, n, CHUNK):
-        rows = np.arange(start, min(start + CHUNK, n))
-        place = 0
-        for part in parts:
-            inputs = part(rows)
-            result[start : start + len(rows), place : place + inputs.shape[1]] = inputs
-            place += inputs.shape[1]
-    return result
 
 
 def fit_column(

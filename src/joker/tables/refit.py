@@ -39,6 +39,7 @@ NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the band
 MAX_NARROWER = 3  # steps
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
+LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 3e5  # of wide tables, and of tables with many classes: inputs and classes of rows
 FIRST_EPOCHS = 2
 MIN_SECONDS = 0.1  # that a fit has after the time limit
 
@@ -179,6 +180,7 @@ class Work:
         self.used: list[Any] = []  # encodings of candidates
         self.candidates: list[EnsembleCandidate] = []
         self.leaderboard: list[dict[str, Any]] = []
+        self.begun: tuple[EncodingCandidate, Any] | None = None  # the first encoding with the settings found for it
 
     def run(self, progress: Callable[[int, int, str], None]) -> FittedEnsemble:
         """Do all steps, and return the best ensemble of all efforts; held-out rows are the same for all of them."""
@@ -186,14 +188,14 @@ class Work:
         losses: dict[int, float] = {}
         for number, step in enumerate(self.plan.steps):
             progress(number, len(self.plan.steps) + 1, str(step))
-            last_of_effort = complete = [*(s.effort for s in self.plan.steps), 0][number + 1] != step.effort
+            complete = [*(s.effort for s in self.plan.steps), 0][number + 1] != step.effort
             try:
                 if self.problem.clock.is_over():
                     raise OutOfTime("the time limit ended a step, which has no result")
                 self._do(step)
             except OutOfTime:
-                last_of_effort, complete = True, False
-            if last_of_effort and self.candidates:
+                complete = False
+            if (complete or self.problem.clock.stopped) and self.candidates:
                 found = self._ensemble()
                 best = found if best is None or found.held_loss < best.held_loss or not self.folds else best
                 losses |= {step.effort: best.held_loss} if complete else {}
@@ -212,8 +214,8 @@ class Work:
             return
         assert step.encoding is not None
         encoding = self.encodings.candidate(step.encoding)
+        self._check_time()
         if encoding is None:
-            self._check_time()
             return
         self._add(self._searched(encoding, step, quick=step.effort == 1))
 
@@ -221,9 +223,14 @@ class Work:
         self.candidates.append(candidate)
 
     def _check_time(self) -> None:
-        """A step that the time limit has ended has no result, unless there is no other."""
-        if self.problem.clock.stopped and self.candidates:
+        """A step that the time limit has ended has no result."""
+        if self.problem.clock.is_over():
             raise OutOfTime("the time limit ended a step, which has no result")
+
+    def _check_fit(self, model: Any) -> None:
+        """The same, except for a first model that is good enough to stand in."""
+        if self.candidates or model.gap_ > FAR:
+            self._check_time()
 
     def _sample(self) -> Array:
         """The rows of a search: all with cross-validation, else those that are not held out, or some of them."""
@@ -249,6 +256,7 @@ class Work:
         model, trials = searched(problem, encoding, self.y, rows, estimator, step.fits, quick=quick)
         facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": self.transform or "classes"}
         self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
+        self.begun = self.begun or (encoding, model)
         self._check_time()
         self.used.append(encoding.encoding)
         number = len(self.used) - 1
@@ -258,7 +266,7 @@ class Work:
             return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(self.y))
         if self.plan.many_rows:
             fitted = fit_rows(problem, clone(model), x, self.y, rows)
-            self._check_time()
+            self._check_fit(fitted)
             bare = EnsembleCandidate(EnsembleMember(number, fitted, 1.0, self.target), np.zeros(0), None, x)
             return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
         return self._cross_validated(number, encoding, model)
@@ -272,10 +280,12 @@ class Work:
             of_fold, x = encoding.of_fold(problem.inputs, fold.train)
             first = of_fold if first is None else first
             fitted = fit_rows(problem, clone(model), x, self.y, fold.train)
-            if models or self.candidates:
-                self._check_time()
+            self._check_fit(fitted)
             parts.append(problem.values(fitted, pick(x, fold.held)))
             models.append(fitted)
+            if problem.clock.is_over() and not self.candidates:
+                self.folds = self.folds[: len(parts)]
+                break
         rows = np.concatenate([fold.held for fold in self.folds])
         held, residuals = problem.decoded(np.concatenate(parts), rows, self.target)
         member = EnsembleMember(number, models[0], 1.0, self.target, residuals)
@@ -287,12 +297,15 @@ class Work:
 
     def _first_model(self) -> FittedEnsemble:
         """Return a model on few rows, where the time limit has left no candidate."""
-        problem = self.problem
+        problem, estimator = self.problem, self.problem.estimator
         encoding = self.encodings.only if self.encodings.one_encoding else self.encodings.scaled[0].candidate()
-        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(self.y))[:FIRST_ROWS])
+        if self.begun is not None:
+            encoding, estimator = self.begun
+        count = int(np.clip(FIRST_ENTRIES // (encoding.x.shape[1] + problem.classes), LEAST_FIRST_ROWS, FIRST_ROWS))
+        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(self.y))[:count])
         if problem.classes:  # rows of every class
             rows = np.union1d(np.unique(problem.y, return_index=True)[1], rows)
-        model = clone(problem.estimator).set_params(
+        model = clone(estimator).set_params(
             tol=FAR, max_epochs=FIRST_EPOCHS, random_state=problem.seed, max_time=MIN_SECONDS
         )
         model.fit_sample((pick(encoding.x, rows), self.y[rows], problem.given_weights(rows)))

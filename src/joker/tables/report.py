@@ -27,7 +27,8 @@ MAX_ROWS = 400  # for the importance of columns
 MIN_ROWS = 50  # of them, where columns are many
 SHUFFLES = 2
 IMPORTANCE_ENTRIES = 1e11  # products of an input of a row and one of a support vector: about ten seconds of a core
-ASSOCIATION_ENTRIES = 2_000_000  # rows times classes
+ASSOCIATION_ENTRIES, ASSOCIATION_INPUTS = 2_000_000, 5_000_000  # rows times classes, and rows times inputs
+ASSOCIATION_ROWS = 20_000
 MAX_SHOWN = 12  # columns that a line of a summary names
 
 
@@ -177,7 +178,7 @@ def column_facts(
 
 def column_associations(encoding: Encoding, table: RawTable, y: Array, classes: int) -> Array:  # (columns used,)
     """Return the share of each column in the squared correlations of its inputs with the target."""
-    most = max(1, ASSOCIATION_ENTRIES // max(1, classes))
+    most = max(1, min(ASSOCIATION_ENTRIES // max(1, classes), ASSOCIATION_INPUTS // encoding.width, ASSOCIATION_ROWS))
     rows = np.arange(0, table.rows, max(1, -(-table.rows // most)))
     x = replace(encoding, weights=None).transform(table.some(rows)).astype(np.float64)
     targets = coded_targets(y[rows], classes).numpy()
