@@ -375,7 +375,11 @@ def try_scalings(problem: TableProblem, kinds: list[ColumnKind], sample: ArdSamp
         common = {"kinds": kinds, "scaling": scaling, "seed": problem.seed}
         fitted = fit_encoding(part.inputs, part.y, problem.classes, **common, like=first)
         first = first or fitted
-        fit = partial(_itself, fitted) if whole else partial(fit_encoding, problem.inputs, problem.y, problem.classes, **common)
+        fit = (
+            partial(_itself, fitted)
+            if whole
+            else partial(fit_encoding, problem.inputs, problem.y, problem.classes, **common)
+        )
         found.append(UnweightedEncoding(loo_mean_square(fitted[1][places], sample), scaling, fit))
     return sorted(found, key=lambda one: one.error)[:2]
 

@@ -32,7 +32,8 @@ SAMPLE_ROWS = 1_200  # of a step for a table, at most; its cost is cubic in thes
 MIN_SAMPLE_ROWS = 300
 FULL_SAMPLE_SECONDS = 60.0  # the time limit of a fit that has so many; with less time the cost falls with the limit
 BANDWIDTHS = (0.5, 1.0, 2.0)  # multiples of the median distance
-PENALTIES = (0.1, 0.01, 1.0)  # λ, the first one for each bandwidth, for a kernel with k(x, x) = 1 and targets of deviation 1
+# λ, for a kernel with k(x, x) = 1 and targets of deviation 1; each bandwidth is tried with the first one.
+PENALTIES = (0.1, 0.01, 1.0)
 CONSTANT = 10.0  # is added to the kernel, in place of an intercept
 MIN_SQUARE = 1e-12  # the gradient of a root is infinite at 0
 STEPS = 40  # of the optimiser
