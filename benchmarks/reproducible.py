@@ -36,7 +36,6 @@ LONGEST = 3_600.0  # seconds of one fit
 BUSY = 2  # processes beside the second run
 THREADS = 4  # of the third run
 RUNS = {"one thread": (1, 0), "beside busy processes": (1, BUSY), "several threads": (THREADS, 0)}
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def work(send: process.Send, name: str, rows: int, effort: int, threads: int) -> None:
@@ -64,7 +63,8 @@ def work(send: process.Send, name: str, rows: int, effort: int, threads: int) ->
 
 
 def compute() -> None:
-    """Compute until the process is ended."""
+    """Compute until the process is ended, with less priority than others."""
+    os.nice(5)
     x = np.random.default_rng(0).normal(size=(400, 400))
     while True:
         x @ x
@@ -74,7 +74,7 @@ def three_runs(name: str, rows: int, effort: int) -> dict[str, Any]:
     """Return the results of the three runs of a table, and whether their predictions are equal."""
     found: dict[str, Any] = {}
     for run, (threads, busy) in RUNS.items():
-        os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+        os.environ.update(dict.fromkeys(process.THREAD_VARIABLES, str(threads)))
         beside = [multiprocessing.get_context("spawn").Process(target=compute, daemon=True) for _ in range(busy)]
         for one in beside:
             one.start()
