@@ -18,6 +18,8 @@ import torch
 from raw_tables import FAST
 
 import joker
+from joker.runtime.warning_filters import ignoring
+from joker.solvers.loop import Descent
 from joker.tables import plan as plans
 from joker.tables.ensemble import EnsembleMember
 from joker.tables.plan import REFIT, Step
@@ -25,6 +27,7 @@ from joker.tables.problem import TableProblem
 from joker.tables.refit import EnsembleCandidate, Work, fit_ensemble, fit_table, plan_of
 from joker.tables.search import Encodings
 from joker.tables.targets import IDENTITY
+from joker.tuning import ard
 from joker.tuning.halving import TimeBudget
 from joker.tuning.splits import Split
 from joker.tuning.validation import GIVEN, Validation
@@ -33,6 +36,7 @@ pytestmark = pytest.mark.usefixtures("few_trials")
 ROWS, SEARCHED = 900, 600
 FOLD = Split(np.arange(SEARCHED), np.arange(SEARCHED, ROWS))
 HOUR = 3600.0
+LEAST_WORK = 25  # steps and matrices of the smallest model, and of the step that the limit ends
 
 
 # The same data, seed and effort give the same model
@@ -208,6 +212,41 @@ def test_a_limit_within_the_first_step_gives_a_usable_model(classes: bool, monke
     assert np.isfinite(values(model, frame)).all()
     assert model.score(frame, y) > 0.4
     assert np.isfinite(model.feature_importances_).all()
+
+
+def words_and_numbers(rows: int, columns: int, classes: int) -> tuple[Any, Any]:
+    """A column of words, and others of numbers."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(rows, columns))
+    y = x[:, 0] + np.exp(x[:, 1])
+    frame = {f"n{j}": x[:, j] for j in range(columns)} | {"w": rng.choice(["u", "v", "w", "x"], rows)}
+    return frame, np.argsort(np.argsort(y)) * classes // rows if classes else y
+
+
+@pytest.mark.parametrize("limit", [2, 15, 40, 100])
+@pytest.mark.parametrize(("rows", "columns", "classes"), [(300, 3, 0), (240, 3, 60), (80, 400, 0), (40, 2, 2)])
+def test_little_is_done_after_the_limit(
+    rows: int, columns: int, classes: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of a solver and each leave-one-out matrix takes a second."""
+    now = [0.0]
+
+    def counted(function: Any) -> Any:
+        def run(*arguments: Any, **named: Any) -> Any:
+            now[0] += 1
+            return function(*arguments, **named)
+
+        return run
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(Descent, "step", counted(Descent.step))
+    monkeypatch.setattr(ard, "loo_errors", counted(ard.loo_errors))
+    frame, y = words_and_numbers(rows, columns, classes)
+    with ignoring(category=UserWarning):
+        model = estimator(bool(classes), effort=5, max_time=limit).fit(frame, y)
+    assert model.stopped_by_time_
+    assert now[0] <= 1.2 * limit + LEAST_WORK
+    assert np.isfinite(values(model, frame)).all()
 
 
 def test_without_a_limit_no_clock_decides(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
