@@ -112,7 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("\n".join(line(name, found) for name, found in results["sets"].items()))
         return
     for name in options.sets.split(","):
-        if name in results["sets"] and not options.again:
+        known = results["sets"].get(name, {}).get("runs", {})
+        if known and all("digest" in run for run in known.values()) and not options.again:
             continue
         results["sets"][name] = three_runs(name, options.rows, options.effort)
         results["machine"] = common.machine(SPLIT)

@@ -54,7 +54,7 @@ class EnsembleCandidate:
     x: Any  # (n, d), the encoded inputs of all rows
     first_encoding: Any = None  # of the first fold
     rows: int = 0  # that the model was fitted on
-    refits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
+    larger_fits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +160,13 @@ def fit_table(
     limited = is_limited(problem.estimator.memory)
     transform = None if problem.classes else IDENTITY if limited else choose_target_transform(problem)
     encodings = Encodings(_with_transformed_target(problem, transform))
-    work = Work(problem, encodings, transform, plan_of(effort, encodings))
-    found = work.run(progress)
-    return replace(found, plan=work.plan)
+    search = TableSearch(problem, encodings, transform, plan_of(effort, encodings))
+    found = search.run(progress)
+    return replace(found, plan=search.plan)
 
 
-class Work:
-    """The state of a fit: the candidates so far."""
+class TableSearch:
+    """The search of a plan, with the candidates so far."""
 
     def __init__(self, problem: TableProblem, encodings: Encodings, transform: str | None, plan: SearchPlan) -> None:
         self.problem, self.encodings, self.plan = problem, encodings, plan
@@ -317,14 +317,18 @@ class Work:
     def _candidate_to_refit(self, step: Step) -> EnsembleCandidate | None:
         """Return the best candidate of a search that had no such fit; None: it is far worse than the best one."""
         loss = self.problem.loss(self.folds[0].held)
-        again = [c for c in self.candidates if not c.refits and not any(_same_fit(r, step) for r in self._refits_of(c))]
-        best = min((loss(c.held) for c in self.candidates if not c.refits), default=np.inf)
+        again = [
+            c
+            for c in self.candidates
+            if not c.larger_fits and not any(_same_fit(r, step) for r in self._larger_fits_of(c))
+        ]
+        best = min((loss(c.held) for c in self.candidates if not c.larger_fits), default=np.inf)
         found = min(again, key=lambda c: loss(c.held), default=None)
         return found if found is not None and loss(found.held) <= (1 + MAX_EXCESS) * best else None
 
-    def _refits_of(self, candidate: EnsembleCandidate) -> list[Step]:
-        same = [c for c in self.candidates if c.refits and c.member.encoding == candidate.member.encoding]
-        return [step for c in same for step in c.refits]
+    def _larger_fits_of(self, candidate: EnsembleCandidate) -> list[Step]:
+        same = [c for c in self.candidates if c.larger_fits and c.member.encoding == candidate.member.encoding]
+        return [step for c in same for step in c.larger_fits]
 
     def _refitted(self, candidate: EnsembleCandidate, step: Step) -> EnsembleCandidate:
         """Return a candidate with settings and a fit for more rows."""
@@ -337,7 +341,7 @@ class Work:
         model = self.for_more_rows(candidate, step, len(rows))
         model.fit_sample((pick(candidate.x, rows), self.y[rows], problem.given_weights(rows)))
         self._check_time()
-        return replace(self._with_model(candidate, model, len(rows)), refits=(step,))
+        return replace(self._with_model(candidate, model, len(rows)), larger_fits=(step,))
 
     def for_more_rows(self, candidate: EnsembleCandidate, step: Step, n: int) -> Any:
         """Return an unfitted model by random blocks, which is usable after one epoch, for n rows."""
@@ -411,8 +415,8 @@ class Work:
                 members.append(member)
                 continue
             rows = np.arange(n)
-            if candidate.refits:
-                model = self.for_more_rows(candidate, candidate.refits[-1], n)
+            if candidate.larger_fits:
+                model = self.for_more_rows(candidate, candidate.larger_fits[-1], n)
                 model.fit_sample((pick(candidate.x, rows), self.y, self.problem.given_weights(rows)))
                 model.set_params(max_time=float("inf"))
             else:
