@@ -1,11 +1,12 @@
-"""Run a function in its own process, with a time limit, partial results and its own memory peak."""
+"""Run functions in processes of their own, with a time limit, partial results and a memory peak each."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 READING = 120.0  # seconds, the shortest limit before the first message, in which the process reads its data
 GRACE = 5.0  # seconds to end after the last message
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 Send = Callable[[dict[str, Any]], None]
+Task = tuple[Any, Callable[..., None], tuple[Any, ...], float]  # a key, and the arguments of `apart`
 
 
 def resident(field: str) -> int | None:
@@ -69,6 +72,21 @@ def apart(work: Callable[..., None], arguments: tuple[Any, ...], limit: float) -
         process.kill()
         process.join()
     return {name: value for name, value in found.items() if name != "done"}
+
+
+def all_apart(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the key and the result of each task; with several jobs as they end, and with one thread each."""
+    if jobs == 1:
+        yield from ((key, apart(*call)) for key, *call in tasks)
+        return
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # of the new processes
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = {pool.submit(apart, *call): key for key, *call in tasks}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _send(sender: Connection, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:

@@ -3,6 +3,8 @@
     python benchmarks/table_curves.py                              # every set and model on the first split: many hours
     python benchmarks/table_curves.py --sets wine --models joker,LightGBM --budgets 1,10
     python benchmarks/table_curves.py --missing                    # only what has no result yet
+    python benchmarks/table_curves.py --jobs 14                    # as many points at a time, with one thread each
+    python benchmarks/table_curves.py --models joker --estimate    # the CPU seconds of that, about; runs nothing
     python benchmarks/table_curves.py --summary                    # means over the sets that have all points
     python benchmarks/table_curves.py --draw                       # benchmarks/results/table_curves.png
 
@@ -36,6 +38,7 @@ EFFORTS, CONFIGURATIONS = (1, 2, 3, 4, 5), (1, 10, 100)
 SEED, HELD_SHARE = 0, 0.2
 LONGEST = 4 * 3_600.0  # seconds, after which the process of a point is ended
 LEAST = 1e-15  # probability
+CONFIGURATION = 5.0  # CPU seconds of a library, where they are not known yet
 Settings = dict[str, Any]
 Draw = np.random.Generator
 
@@ -214,6 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--budgets", default="", help="efforts and numbers of configurations; by default all")
     parser.add_argument("--splits", default="0", help="the seeds of the splits")
     parser.add_argument("--missing", action="store_true", help="skip what has a result")
+    parser.add_argument("--jobs", type=int, default=1, help="points at a time; with several, each has one thread")
+    parser.add_argument("--estimate", action="store_true", help="show an estimate of CPU seconds, and run nothing")
     parser.add_argument("--summary", action="store_true", help="show means over sets, and run nothing")
     parser.add_argument("--draw", action="store_true", help="draw the curves, and run nothing")
     parser.add_argument("--out", type=Path, default=common.RESULTS / "table_curves.json", help="the results file")
@@ -227,18 +232,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.summary or options.draw:
         return
     chosen = {int(budget) for budget in options.budgets.split(",") if budget}
+    tasks, expected = [], {}
     for name in options.sets.split(","):
         for seed in options.splits.split(","):
             for model in options.models.split(","):
                 for budget in (b for b in budgets(model) if not chosen or b in chosen):
-                    kept = results["sets"].setdefault(name, {}).setdefault(model, {}).setdefault(str(budget), {})
+                    kept = results["sets"].get(name, {}).get(model, {}).get(str(budget), {})
                     if options.missing and seed in kept:
                         continue
-                    found = process.apart(work, (name, model, budget, int(seed)), LONGEST)
-                    kept[seed] = {**found, "date": common.machine(SEED)["date"]}
-                    print(f"{name:12s} {model:22s} {budget:4d}  {found}", flush=True)
-                    results["machine"] = common.machine(SEED)
-                    common.write_json(out, results)
+                    key = name, model, budget, int(seed)
+                    tasks.append((key, work, key, LONGEST))
+                    known = [entry["cpu_seconds"] for entry in kept.values() if "cpu_seconds" in entry]
+                    of_plan = table_sets.expected_seconds(name, budget) if model == JOKER else CONFIGURATION * budget
+                    expected[key] = float(np.mean(known)) if known else of_plan
+    total = sum(expected.values())
+    least = max([total / options.jobs, *expected.values()])
+    print(
+        f"{len(tasks)} points, about {total:,.0f} CPU seconds; with {options.jobs} jobs about {least / 60:.0f} minutes"
+    )
+    if options.estimate:
+        return
+    if options.jobs > 1:
+        tasks.sort(key=lambda task: -expected[task[0]])  # the longest ones first
+    for (name, model, budget, seed), found in process.all_apart(tasks, options.jobs):
+        by_budget = results["sets"].setdefault(name, {}).setdefault(model, {})
+        by_budget.setdefault(str(budget), {})[str(seed)] = {**found, "date": common.machine(SEED)["date"]}
+        print(f"{name:12s} {model:22s} {budget:4d}  {found}", flush=True)
+        results["machine"] = common.machine(SEED)
+        common.write_json(out, results)
 
 
 if __name__ == "__main__":

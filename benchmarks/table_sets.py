@@ -28,6 +28,27 @@ TABLES = (
 )
 NUMERIC = ("covtype-50k", "kin40k", "protein", "a9a", "higgs33k")
 SETS = (*TABLES, *NUMERIC)
+# Rows, columns and classes (0 for numbers) of the sets, for estimates of their time.
+SHAPES = {
+    "diamonds": (53_940, 9, 0),
+    "txhousing": (7_986, 7, 0),
+    "wine": (9_627, 7, 0),
+    "check_times": (13_626, 22, 0),
+    "CPS1988": (28_155, 6, 0),
+    "credit_data": (4_454, 13, 2),
+    "mlc_churn": (5_000, 19, 2),
+    "hpc_data": (4_331, 7, 4),
+    "DNA": (3_186, 180, 3),
+    "cells": (2_019, 56, 2),
+    "Satellite": (6_435, 36, 6),
+    "income": (8_993, 13, 9),
+    "covtype-50k": (62_500, 54, 2),
+    "kin40k": (40_000, 8, 0),
+    "protein": (45_730, 9, 0),
+    "a9a": (48_842, 123, 2),
+    "higgs33k": (33_461, 28, 2),
+}
+OTHER_SHAPE = (10_000, 10, 0)
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,14 @@ def part(name: str, seed: int) -> Part:
     targets = (y.iloc[rows].reset_index(drop=True) for rows in (train, test))
     (x, x_test), (y_train, y_test) = frames, targets
     return Part(x, y_train, x_test, y_test, task)
+
+
+def expected_seconds(name: str, effort: int) -> float:
+    """Return an estimate of the CPU seconds of a fit of joker to the training rows of a set."""
+    from joker.tables.plan import make_search_plan
+
+    rows, inputs, classes = SHAPES.get(name, OTHER_SHAPE)
+    return 2 * make_search_plan(effort, round((1 - TEST_SHARE) * rows), inputs, classes).seconds
 
 
 @cache

@@ -40,6 +40,12 @@ def cpu_seconds(results: dict[str, Any]) -> dict[str, list[float]]:
     return {model: values for model, values in found.items() if values}
 
 
+def known_cpu_seconds(splits: dict[str, Any]) -> float | None:
+    """Return the mean CPU seconds of the finished fits of a model on a set; None if none is known."""
+    found = [entry["fit_cpu_seconds"] for entry in splits.values() if "fit_cpu_seconds" in entry]
+    return float(np.mean(found)) if found else None
+
+
 def compared(found: Scores) -> dict[str, Any]:
     """Return the mean rank of each model, and joker against the best tree model of each set.
 

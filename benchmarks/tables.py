@@ -4,6 +4,8 @@
     python benchmarks/tables.py --sets wine,cells --models joker,LightGBM --splits 0,1
     python benchmarks/tables.py --models joker --effort 1           # into a results file of its own
     python benchmarks/tables.py --missing                           # only what has no result yet
+    python benchmarks/tables.py --models joker --jobs 14            # as many fits at a time, with one thread each
+    python benchmarks/tables.py --models joker --jobs 14 --estimate # the CPU seconds of that, about; runs nothing
     python benchmarks/tables.py --summary                           # mean ranks and wins of what there is
 
 Sets: twelve tables with words and missing values, and five numeric sets. Each split tests on a fifth of the rows,
@@ -35,7 +37,8 @@ LIMIT, EFFORT = table_models.Budget().limit, table_models.Budget().effort
 COVERAGE = 0.9  # nominal, of prediction intervals
 BINS = 10  # of the calibration error
 GRACE = 3.0  # a fit may take so many times its limit before its process is ended
-UNLIMITED = ("joker", "joker.tune")  # the clock does not decide what they search
+JOKER = "joker"
+UNLIMITED = (JOKER, "joker.tune")  # the clock does not decide what they search
 LONGEST = 7_200.0  # seconds, after which their process is ended
 SPLITS = 5
 
@@ -125,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--effort", type=int, default=EFFORT, help="of joker")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for each fit of another model")
     parser.add_argument("--missing", action="store_true", help="skip what has a result")
+    parser.add_argument("--jobs", type=int, default=1, help="fits at a time; with several, each has one thread")
+    parser.add_argument("--estimate", action="store_true", help="show an estimate of CPU seconds, and run nothing")
     parser.add_argument("--summary", action="store_true", help="show mean ranks and wins, and run nothing")
     parser.add_argument("--out", type=Path, default=None, help="the results file")
     options = parser.parse_args(arguments)
@@ -134,18 +139,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.summary:
         print(table_summary.text(results))
         return
+    tasks, expected = [], {}
     for name in options.sets.split(","):
         for model in options.models.split(";"):
             for seed in map(int, options.splits.split(",")):
-                kept = results["sets"].setdefault(name, {}).setdefault(model, {})
+                kept = results["sets"].get(name, {}).get(model, {})
                 if options.missing and str(seed) in kept:
                     continue
                 longest = LONGEST if model in UNLIMITED else GRACE * options.limit
-                found = process.apart(work, (name, model, seed, budget), longest)
-                kept[str(seed)] = {**found, "date": common.machine(seed)["date"]}
-                print(f"{name:12s} {model:22s} {seed}  {_line(found)}", flush=True)
-                results |= {"limit_seconds": options.limit, "effort": options.effort, "machine": common.machine(0)}
-                common.write_json(out, results)
+                key = name, model, seed
+                tasks.append((key, work, (*key, budget), longest))
+                of_plan = table_sets.expected_seconds(name, options.effort) if model == JOKER else options.limit
+                expected[key] = table_summary.known_cpu_seconds(kept) or of_plan
+    total = sum(expected.values())
+    least = max([total / options.jobs, *expected.values()])
+    print(f"{len(tasks)} fits, about {total:,.0f} CPU seconds; with {options.jobs} jobs about {least / 60:.0f} minutes")
+    if options.estimate:
+        return
+    if options.jobs > 1:
+        tasks.sort(key=lambda task: -expected[task[0]])  # the longest ones first
+    for (name, model, seed), found in process.all_apart(tasks, options.jobs):
+        entry = {**found, "date": common.machine(seed)["date"]}
+        results["sets"].setdefault(name, {}).setdefault(model, {})[str(seed)] = entry
+        print(f"{name:12s} {model:22s} {seed}  {_line(found)}", flush=True)
+        results |= {"limit_seconds": options.limit, "effort": options.effort, "machine": common.machine(0)}
+        common.write_json(out, results)
 
 
 def _results_file(limit: float, effort: int) -> str:

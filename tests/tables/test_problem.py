@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, Shuffle
 import joker
 from joker.errors import InvalidData, InvalidParameter, JokerError
 from joker.tables.problem import TableProblem
-from joker.tables.refit import Work, plan_of
+from joker.tables.refit import TableSearch, plan_of
 from joker.tables.search import Encodings
 from joker.tables.targets import IDENTITY
 from joker.tuning.splits import Split
@@ -28,12 +28,12 @@ def small(n: int = 60) -> tuple[pd.DataFrame, Any]:
     return frame.assign(day=day.astype(str)), frame["x"].to_numpy() + 0.1 * rng.normal(size=n)
 
 
-def work_of(frame: Any, y: Any, **settings: Any) -> Work:
+def work_of(frame: Any, y: Any, **settings: Any) -> TableSearch:
     """Return the work of a fit, before its first step."""
     kind = joker.JokerRegressor if np.asarray(y).dtype.kind == "f" else joker.JokerClassifier
     problem = kind(**{**FAST, **settings})._problem(frame, y, None, None, None)
     encodings = Encodings(problem)
-    return Work(problem, encodings, None if problem.classes else IDENTITY, plan_of(1, encodings))
+    return TableSearch(problem, encodings, None if problem.classes else IDENTITY, plan_of(1, encodings))
 
 
 def splits_of(frame: Any, y: Any, **settings: Any) -> tuple[list[Split], list[Split]]:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,16 @@ import torch
 from raw_tables import FAST
 
 import joker
+from joker.runtime.warning_filters import ignoring
+from joker.solvers.loop import Descent
 from joker.tables import plan as plans
 from joker.tables.ensemble import EnsembleMember
-from joker.tables.plan import REFIT, Step
+from joker.tables.plan import EFFORTS, REFIT, Step
 from joker.tables.problem import TableProblem
-from joker.tables.refit import EnsembleCandidate, Work, fit_ensemble, fit_table, plan_of
+from joker.tables.refit import EnsembleCandidate, TableSearch, fit_ensemble, fit_table, plan_of
 from joker.tables.search import Encodings
 from joker.tables.targets import IDENTITY
+from joker.tuning import ard
 from joker.tuning.halving import TimeBudget
 from joker.tuning.splits import Split
 from joker.tuning.validation import GIVEN, Validation
@@ -33,6 +36,7 @@ pytestmark = pytest.mark.usefixtures("few_trials")
 ROWS, SEARCHED = 900, 600
 FOLD = Split(np.arange(SEARCHED), np.arange(SEARCHED, ROWS))
 HOUR = 3600.0
+LEAST_WORK = 25  # steps and matrices of the smallest model, and of the step that the limit ends
 
 
 # The same data, seed and effort give the same model
@@ -44,6 +48,15 @@ def small_table(rows: int = 90, classes: bool = False) -> tuple[Any, Any]:
     y = np.sin(x[:, 0]) + 0.5 * (x[:, 1] > 1) + 0.2 * rng.normal(size=rows)
     frame = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "d": rng.choice(["u", "v", "w"], rows)}
     return frame, np.where(y > np.median(y), "high", "low") if classes else y
+
+
+def words_and_numbers(rows: int, columns: int, classes: int) -> tuple[Any, Any]:
+    """A column of words, and others of numbers."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(rows, columns))
+    y = x[:, 0] + np.exp(x[:, 1])
+    frame = {f"n{j}": x[:, j] for j in range(columns)} | {"w": rng.choice(["u", "v", "w", "x"], rows)}
+    return frame, np.argsort(np.argsort(y)) * classes // rows if classes else y
 
 
 def estimator(classes: bool = False, **settings: Any) -> Any:
@@ -149,6 +162,34 @@ def test_more_effort_is_not_worse_on_held_out_rows(rows: int, classes: bool) -> 
     assert one.plan_.steps == three.plan_.steps[: len(one.plan_.steps)]
 
 
+def six_tables() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
+    """Small tables of numbers, words, classes, groups and times, and a sparse matrix."""
+    frame, y = words_and_numbers(240, 3, 0)
+    person = np.repeat(np.arange(24), 10)
+    return {
+        "numbers": (np.column_stack([frame[name] for name in ("n0", "n1", "n2")]), y, {}),
+        "words": (*small_table(80), {}),
+        "two classes": (*small_table(120, classes=True), {}),
+        "five classes": (*words_and_numbers(200, 3, 5), {}),
+        "groups": (frame, y + person % 5, {"groups": person}),
+        "times": (frame, y, {"time": np.arange(240)}),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", six_tables())
+def test_each_effort_begins_with_the_smaller_ones(name: str) -> None:
+    frame, y, given = six_tables()[name]
+    classes = np.asarray(y).dtype.kind != "f"
+    models = [estimator(classes, effort=effort, **given).fit(frame, y) for effort in EFFORTS]
+    losses = [model.held_out_losses_[model.effort] for model in models]
+    assert losses == sorted(losses, reverse=True)
+    for model, more in pairwise(models):
+        assert model.plan_.steps == more.plan_.steps[: len(model.plan_.steps)]
+        assert untimed(model.leaderboard_) == untimed(more.leaderboard_)[: len(model.leaderboard_)]
+        assert list(more.held_out_losses_.values())[:-1] == list(model.held_out_losses_.values())
+
+
 def untimed(leaderboard: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in trial.items() if name != "seconds"} for trial in leaderboard]
 
@@ -159,13 +200,13 @@ def untimed(leaderboard: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds of a clock that stands still, but for an hour with each step of a plan."""
-    now, do = [0.0], Work._do
+    now, do = [0.0], TableSearch._do
 
-    def slow(work: Work, step: Step) -> None:
+    def slow(work: TableSearch, step: Step) -> None:
         do(work, step)
         now[0] += HOUR
 
-    monkeypatch.setattr(Work, "_do", slow)
+    monkeypatch.setattr(TableSearch, "_do", slow)
     monkeypatch.setattr(TimeBudget, "spent", property(lambda budget: now[0]))
     return now
 
@@ -210,6 +251,32 @@ def test_a_limit_within_the_first_step_gives_a_usable_model(classes: bool, monke
     assert np.isfinite(model.feature_importances_).all()
 
 
+@pytest.mark.parametrize("limit", [2, 15, 40, 100])
+@pytest.mark.parametrize(("rows", "columns", "classes"), [(300, 3, 0), (240, 3, 60), (80, 400, 0), (40, 2, 2)])
+def test_little_is_done_after_the_limit(
+    rows: int, columns: int, classes: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of a solver and each leave-one-out matrix takes a second."""
+    now = [0.0]
+
+    def counted(function: Any) -> Any:
+        def run(*arguments: Any, **named: Any) -> Any:
+            now[0] += 1
+            return function(*arguments, **named)
+
+        return run
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(Descent, "step", counted(Descent.step))
+    monkeypatch.setattr(ard, "loo_errors", counted(ard.loo_errors))
+    frame, y = words_and_numbers(rows, columns, classes)
+    with ignoring(category=UserWarning):
+        model = estimator(bool(classes), effort=5, max_time=limit).fit(frame, y)
+    assert model.stopped_by_time_
+    assert now[0] <= 1.2 * limit + LEAST_WORK
+    assert np.isfinite(values(model, frame)).all()
+
+
 def test_without_a_limit_no_clock_decides(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reading of the clock is a day later; the time of the fit is the only one that is read."""
     days, read = count(step=86_400.0), []
@@ -235,16 +302,16 @@ def x(rng: np.random.Generator) -> Any:
     return rng.standard_normal((ROWS, 2)).astype(np.float32)
 
 
-def work_of(x: Any, y: Any, classes: int = 0, **settings: Any) -> Work:
+def work_of(x: Any, y: Any, classes: int = 0, **settings: Any) -> TableSearch:
     """Return the work of a matrix whose last rows are held out."""
     kind = joker.KernelClassifier if classes else joker.KernelRidge
     given = {"validation": Validation(GIVEN, given=[FOLD]), **settings}
     problem = TableProblem(x, y, classes, kind(standardize=False), **given)
     encodings = Encodings(problem)
-    return Work(problem, encodings, None if classes else IDENTITY, plan_of(1, encodings))
+    return TableSearch(problem, encodings, None if classes else IDENTITY, plan_of(1, encodings))
 
 
-def candidate_of(work: Work, *, lam: float = 0.01, encoding: int = 0, **settings: Any) -> EnsembleCandidate:
+def candidate_of(work: TableSearch, *, lam: float = 0.01, encoding: int = 0, **settings: Any) -> EnsembleCandidate:
     """Return a candidate that was fitted on the first rows."""
     problem = work.problem
     model = type(problem.estimator)(lam=lam, random_state=0, standardize=False, **settings)
@@ -300,10 +367,10 @@ def test_the_best_candidate_that_had_no_such_fit_is_fitted_on_more_rows(x: Any, 
     poor = replace(good, member=replace(good.member, encoding=1), held=good.held + ((1 + excess) ** 0.5 - 1) * errors)
     work.candidates = [poor, good]
     assert work._candidate_to_refit(STEP) is good
-    work.candidates.append(replace(good, refits=(STEP,)))
+    work.candidates.append(replace(good, larger_fits=(STEP,)))
     assert (work._candidate_to_refit(STEP) is poor) == (excess < 0.1)
     assert work._candidate_to_refit(replace(STEP, epochs=9)) is good
-    work.candidates.append(replace(poor, refits=(STEP,)))
+    work.candidates.append(replace(poor, larger_fits=(STEP,)))
     assert work._candidate_to_refit(STEP) is None
 
 
@@ -322,7 +389,7 @@ def test_members_are_fitted_on_all_rows_unless_they_had_a_part_of_them(
 ) -> None:
     y = np.sin(4 * x[:, 0]).astype(np.float64)
     work = work_of(x, y)
-    candidate = replace(candidate_of(work, bandwidth=0.4), rows=rows, refits=refits)
+    candidate = replace(candidate_of(work, bandwidth=0.4), rows=rows, larger_fits=refits)
     work.used, work.candidates = [None], [candidate]
     before = work._ensemble()
     found = work._on_all_rows(before)
@@ -342,7 +409,7 @@ def test_the_fit_on_a_gpu_has_all_rows_and_many_features(x: Any) -> None:
     found = work._refitted(candidate_of(work, bandwidth=0.7), step)
     model = found.member.model
     assert (model.device, model.n_features, model.momentum, model.coef_.shape) == ("cpu", 300, True, (300,))
-    assert found.refits == (step,)
+    assert found.larger_fits == (step,)
     assert mean_square(found, y) < 0.05 * y.var()
 
 

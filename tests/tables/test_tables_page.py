@@ -45,6 +45,8 @@ STATED = {
     "the loss of the held-out rows falls by N%": "tables.refit.MIN_NARROWER_GAIN",
     "a relative duality gap of N%": "tables.refit.TOL_OF_MANY_ROWS",
     "With more than N rows the hyperparameters": "tables.plan.SEARCH_ROWS",
+    "With more than N rows the kinds of columns": "tables.search.CHOICE_ROWS",
+    "a column with more than N": "tables.encoders.SCALED_ROWS",
     "on at most N rows with effort 1": "tables.plan.QUICK_REFIT_ROWS",
     "the same on at most N rows": "estimators.resolve.EXACT_ROWS",
     "also N random features on all rows": "estimators.resolve.FEATURES",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.errors import InvalidData, InvalidParameter, UnknownName
-from joker.tables.encoders import ROBUST, GroupEncoder, as_levels, fit_group
+from joker.tables.encoders import ROBUST, GroupEncoder, distinct_whole_numbers, fit_group
 from joker.tables.table import DATE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tuning.ard import ArdSample, coded_targets, loo_mean_square
 
@@ -199,6 +199,10 @@ MAX_JUDGED = 3  # columns that are judged with all other columns, the most promi
 SCREENED_ROWS = 20_000  # of the first judgement
 JUDGED_ROWS = 800  # of the second, whose cost is cubic in these
 MAX_ROWS_OF_A_GROUP = 20  # in a sample, if there are enough groups: more rows of one group say little more of it
+QUICK_ROWS = 1_000  # that show that most columns of numbers have fractions
+DRAWN_ROWS = 50_000  # of a column with more rows, from which rows of groups are chosen
+MANY_DRAWN_GROUPS = 1_000
+SCREENED_TARGETS = 2_000_000  # rows times classes of the first judgement
 WIDTHS = (1, 2, 4, 8, 16)  # groups on each side that are neighbours
 PRIOR_ROWS = (2.0, 8.0, 32.0)  # rows of a group that count as much as the mean of its neighbours
 
@@ -279,26 +283,31 @@ def same_categories(
     for c, (column, kind) in enumerate(zip(table.columns, kinds, strict=True)):
         if kind.kind != CATEGORY or kind.name in given:
             continue
-        levels = as_levels(column)
+        codes = column.levels.codes
         for j in places:
-            numbers = table.columns[j].values.tolist()
-            if len(set(numbers)) == len(set(levels)) == len(set(zip(numbers, levels, strict=True))):
+            numbers, values = np.unique(table.columns[j].values, return_inverse=True)
+            pairs = np.unique(values.ravel() * (len(column.levels.names) + 1) + codes)
+            if len(numbers) == len(np.unique(codes)) == len(pairs):
                 found.setdefault(c, j)
     return found
 
 
 def may_be_group(column: RawColumn) -> bool:
     """Whether a column has whole numbers, many of them and each in several rows."""
-    values = column.values[~np.isnan(column.values)]
+    if not has_whole_numbers(column.some(slice(0, QUICK_ROWS))):  # most columns of numbers
+        return False
+    values = column.values[~column.missing]
     if len(values) < MIN_ROWS_OF_GROUPS or not has_whole_numbers(column):
         return False
-    return MIN_GROUPS <= len(np.unique(values)) <= len(values) / MIN_GROUP_ROWS
+    return MIN_GROUPS <= len(distinct_whole_numbers(values)) <= len(values) / MIN_GROUP_ROWS
 
 
 def rows_of_groups(values: Array, count: int, seed: int) -> Array:
     """Return at most ``count`` rows: all rows of some groups, or some rows of large groups."""
     random = np.random.RandomState(seed)
     present = np.flatnonzero(~np.isnan(values))
+    if len(present) > DRAWN_ROWS:
+        present = _whole_groups(values, present, random)
     present = present[random.permutation(len(present))]
     _, group, sizes = np.unique(values[present], return_inverse=True, return_counts=True)
     shuffled = random.permutation(len(sizes))  # the place of each group
@@ -309,9 +318,23 @@ def rows_of_groups(values: Array, count: int, seed: int) -> Array:
     return np.sort(present[order[in_group < most][:count]])
 
 
+def _whole_groups(values: Array, rows: Array, random: np.random.RandomState) -> Array:
+    """Return about DRAWN_ROWS of more rows: the rows of some groups at random, or of few groups some rows of all.
+
+    A group is drawn by a multiplicative hash of its number, so that no row is sorted.
+    """
+    some = rows[np.unique(random.randint(len(rows), size=DRAWN_ROWS))]
+    if len(np.unique(values[some])) < MANY_DRAWN_GROUPS:
+        return some
+    factor = np.uint64(2 * int(random.randint(2**31)) + 2**62 + 1)
+    hashed = ((values[rows] + 0.0).view(np.uint64) * factor) >> np.uint64(32)
+    drawn = rows[hashed < DRAWN_ROWS / len(rows) * 2**32]
+    return drawn if len(drawn) >= DRAWN_ROWS // 2 else some
+
+
 def gains_of_groups(column: RawColumn, y: Array, classes: int, seed: int) -> Gains:
     """Return what the other rows of a group and its neighbours say of the targets of a row."""
-    rows = rows_of_groups(column.values, SCREENED_ROWS, seed)
+    rows = rows_of_groups(column.values, min(SCREENED_ROWS, SCREENED_TARGETS // max(1, classes)), seed)
     targets = coded_targets(y[rows], classes).numpy()
     _, group, sizes = np.unique(column.values[rows], return_inverse=True, return_counts=True)
     sums = np.zeros((len(sizes), targets.shape[1]))

@@ -6,9 +6,7 @@ that of two z-scores is. So no column counts more because it has more levels.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.runtime.warning_filters import ignoring
-from joker.tables.table import BOOLEAN, DATE, NUMBER, RawColumn
+from joker.tables.table import BLOCK_ENTRIES, RawColumn
 
 Array = NDArray[Any]
 Z_SCORE, ROBUST, QUANTILE = "z-score", "robust", "quantile"
@@ -30,6 +28,7 @@ MAX_LEVEL_FACTOR = 2.0**0.5  # of a one-hot column: two levels of equal frequenc
 DEVIATION_OF_QUARTILES = 1.349  # interquartile range of a normal variable with deviation 1
 PERIODS = {"year": 365.2425, "month": 365.2425 / 12, "weekday": 7.0, "hour": 1.0}  # days
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
+SCALED_ROWS = 50_000  # of a column with more rows, so many determine the scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +62,6 @@ class NumberEncoder:
     def _block(self) -> NumberBlock:
         return number_block((self,))
 
-    def _scaled(self, values: Array) -> Array:
-        scaled: Array = self._block.scaled(values[None])[0]
-        return scaled
-
 
 @dataclass(frozen=True, eq=False)
 class NumberBlock:
@@ -76,7 +71,7 @@ class NumberBlock:
     mean_and_deviation: tuple[Array, Array]  # (k, 1) each
     fill: Array  # (k, 1)
     robust: Array  # numbers of the columns that are soft-clipped
-    quantile: tuple[tuple[int, Array, Array], ...]  # number, points of the distribution, and minus these in order
+    quantile: tuple[tuple[int, Distribution], ...]  # the numbers of columns with quantile scaling
     indicators: Array  # (m, 1), of the columns that have an indicator
     indicated: Array  # (m,), the numbers of these columns
 
@@ -84,8 +79,12 @@ class NumberBlock:
         """Return the scaled values, and the inputs that say that a value is missing."""
         missing = np.isnan(values)
         mean, deviation = self.mean_and_deviation
-        scaled = (self.scaled(np.where(missing, self.fill, values)) - mean) / deviation
-        scaled[missing] = 0.0
+        some = bool(missing.any())
+        scaled = self.scaled(np.where(missing, self.fill, values) if some else values)
+        scaled -= mean
+        scaled /= deviation
+        if some:
+            scaled[missing] = 0.0
         return scaled, missing[self.indicated] * self.indicators
 
     def scaled(self, values: Array) -> Array:  # (k, n)
@@ -96,8 +95,8 @@ class NumberBlock:
             some = result[self.robust]
             result[self.robust] = some / np.sqrt(1 + (some / CLIP) ** 2)
         if self.quantile:
-            places = [j for j, _, _ in self.quantile]
-            result[places] = _normal_scores([(values[j], points, negative) for j, points, negative in self.quantile])
+            for j, distribution in self.quantile:
+                result[j] = distribution.normal_scores(values[j])
         return result
 
 
@@ -116,7 +115,7 @@ def number_block(encoders: Sequence[NumberEncoder]) -> NumberBlock:
         (column("mean"), column("deviation")),
         column("fill"),
         np.flatnonzero([method == ROBUST for method in methods]),
-        tuple((j, p, -p[::-1]) for j, p in points.items()),
+        tuple((j, distribution_of(p)) for j, p in points.items()),
         indicators[indicated],
         indicated,
     )
@@ -124,22 +123,48 @@ def number_block(encoders: Sequence[NumberEncoder]) -> NumberBlock:
 
 def fit_number(column: RawColumn, method: str) -> NumberEncoder:
     """Learn the scaling of a column of numbers or booleans."""
-    values = column.values.astype(np.float64)
-    missing = np.isnan(values)
-    present = values[~missing]
-    low, high = float(present.min()), float(present.max())
-    two_values = bool(((present == low) | (present == high)).all())
-    method = Z_SCORE if two_values else method
-    fill = float(present.mean())
-    points = tuple(np.quantile(present, np.linspace(0, 1, QUANTILES)).tolist()) if method == QUANTILE else ()
-    centre, scale = (fill, float(present.std())) if method == Z_SCORE else _quartile_scale(present)
-    scale = scale or 1.0
-    indicator = _indicator_factor(missing)
-    rough = NumberEncoder(column.name, method, fill, centre, scale, 0.0, 1.0, points, indicator, two_values)
-    scaled = rough._scaled(present)
-    # Two values differ like two levels of equal frequency, however rare one of them is.
-    deviation = (high - low) / scale / 2 if two_values else float(scaled.std())
-    return replace(rough, mean=float(scaled.mean()), deviation=deviation or 1.0)
+    return fit_numbers([column], method)[0]
+
+
+def fit_numbers(columns: Sequence[RawColumn], method: str) -> list[NumberEncoder]:
+    """Learn the scaling of columns of numbers or booleans, of many at a time where no value is missing."""
+    found: dict[int, NumberEncoder] = {}
+    whole = [j for j, column in enumerate(columns) if not column.missing.any()]
+    step = max(1, BLOCK_ENTRIES // max(1, len(columns[0].values))) if columns else 1
+    for start in range(0, len(whole), step):
+        some = whole[start : start + step]
+        values = np.stack([columns[j].values for j in some])
+        found |= zip(some, _fitted([columns[j].name for j in some], values, method, 0.0), strict=True)
+    for j in sorted(set(range(len(columns))) - found.keys()):
+        missing = columns[j].missing
+        present = np.zeros(1) if missing.all() else columns[j].values[~missing]  # all are, in a part of the rows
+        found[j] = _fitted([columns[j].name], present[None], method, _indicator_factor(missing))[0]
+    return [found[j] for j in range(len(columns))]
+
+
+def _fitted(names: Sequence[str], values: Array, method: str, indicator: float) -> list[NumberEncoder]:  # (k, n)
+    """Learn the scaling of columns of which no value is missing."""
+    low, high = values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True)
+    two_values = ((values == low) | (values == high)).all(axis=1)
+    fill = values.mean(axis=1)
+    if values.shape[1] > SCALED_ROWS:
+        values = values[:, np.random.RandomState(0).randint(values.shape[1], size=SCALED_ROWS)]
+    mean, deviation = values.mean(axis=1), values.std(axis=1)
+    quartiles = np.quantile(values, [0.25, 0.5, 0.75], axis=1).T if method != Z_SCORE else values[:, :0]
+    points = np.quantile(values, np.linspace(0, 1, QUANTILES), axis=1).T.tolist() if method == QUANTILE else []
+    rough = []
+    for j, name in enumerate(names):
+        own = Z_SCORE if two_values[j] else method
+        centre, scale = (mean[j], deviation[j]) if own == Z_SCORE else _quartile_scale(quartiles[j], values[j])
+        of_column = tuple(points[j]) if own == QUANTILE else ()
+        facts = float(fill[j]), float(centre), float(scale) or 1.0, 0.0, 1.0, of_column, indicator, bool(two_values[j])
+        rough.append(NumberEncoder(name, own, *facts))
+    scaled = number_block(rough).scaled(values)
+    means, deviations = scaled.mean(axis=1).tolist(), scaled.std(axis=1).tolist()
+    for j, one in enumerate(rough):
+        if one.two_values:  # two values differ like two levels of equal frequency, however rare one of them is
+            deviations[j] = float(high[j, 0] - low[j, 0]) / one.scale / 2
+    return [replace(one, mean=m, deviation=d or 1.0) for one, m, d in zip(rough, means, deviations, strict=True)]
 
 
 def _indicator_factor(missing: Array) -> float:  # (n,)
@@ -148,29 +173,50 @@ def _indicator_factor(missing: Array) -> float:  # (n,)
     return level_factor(np.array([share, 1 - share])) if share else 0.0
 
 
-def _quartile_scale(present: Array) -> tuple[float, float]:
+def _quartile_scale(quartiles: Array, values: Array) -> tuple[float, float]:
     """The median, and the deviation that the quartiles suggest; the whole deviation where quartiles are equal."""
-    low, centre, high = np.quantile(present, [0.25, 0.5, 0.75])
+    low, centre, high = quartiles.tolist()
     scale = (high - low) / DEVIATION_OF_QUARTILES
     if scale <= 0:
-        away = np.abs(present - centre)
+        away = np.abs(values - centre)
         scale = float(np.mean(away[away > 0])) if (away > 0).any() else 1.0
-    return float(centre), float(scale)
+    return centre, scale
 
 
-def _normal_scores(columns: Sequence[tuple[Array, Array, Array]]) -> Array:  # (k, n)
-    """The values that a normal variable has where the distributions of the training rows have some values.
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """The distribution function of the training rows: straight lines between distinct points.
 
-    Each column is its values, the points of its distribution, and minus these in ascending order.
+    At a point it jumps from ``below`` to ``upto``, where a value occurs often, and has the middle of both.
     """
-    from scipy.special import ndtri
 
-    levels = np.linspace(0, 1, len(columns[0][1]))
-    # Equal points of the distribution are met from both sides, so that a frequent value is at the middle of its range.
-    low = np.stack([np.interp(values, points, levels) for values, points, _ in columns])
-    high = 1 - np.stack([np.interp(-values, negative, levels) for values, _, negative in columns])
-    scores: Array = ndtri(np.clip((low + high) / 2, QUANTILE_RANGE, 1 - QUANTILE_RANGE))
-    return scores
+    points: Array  # (k,), ascending and distinct
+    below: Array  # (k,)
+    upto: Array  # (k,)
+    slopes: Array  # (k,), after each point; the last one is 0
+
+    def normal_scores(self, values: Array) -> Array:  # (n,)
+        """Return the values that a normal variable has where the distribution has these values."""
+        from scipy.special import ndtri
+
+        place = np.searchsorted(self.points, values, side="right") - 1
+        np.maximum(place, 0, out=place)
+        away = values - self.points[place]
+        levels = self.upto[place] + self.slopes[place] * away
+        at_point = away == 0
+        levels[at_point] = ((self.below + self.upto) / 2)[place[at_point]]
+        levels[away < 0] = 0.0  # before the first point
+        scores: Array = ndtri(np.clip(levels, QUANTILE_RANGE, 1 - QUANTILE_RANGE, out=levels))
+        return scores
+
+
+def distribution_of(points: Array) -> Distribution:
+    """Return the distribution whose quantiles, at equal steps from 0 to 1, are some points."""
+    levels = np.linspace(0, 1, len(points))
+    distinct, first, count = np.unique(points, return_index=True, return_counts=True)
+    below, upto = levels[first], levels[first + count - 1]
+    slopes = np.append((below[1:] - upto[:-1]) / np.diff(distinct), 0.0)
+    return Distribution(distinct, below, upto, slopes)
 
 
 def level_factor(shares: Array) -> float:
@@ -203,23 +249,26 @@ class LevelEncoder:
         return {level: j for j, level in enumerate(self.levels)}
 
     def transform(self, column: RawColumn) -> Array:
-        places = self._places
         other = len(self.levels) if self.other else -1
         missing = len(self.levels) + self.other if self.missing else other
-        codes = np.array([missing if v is None else places.get(v, other) for v in as_levels(column)], dtype=np.intp)
+        codes = codes_among(column, self._places, other, missing)
         result = np.zeros((len(codes), len(self.levels) + self.other + self.missing))
-        known = np.flatnonzero(codes >= 0)
-        result[known, codes[known]] = self.factor
+        known = codes >= 0
+        result[np.flatnonzero(known), codes[known]] = self.factor
         return result
 
 
 def as_levels(column: RawColumn) -> list[str | None]:
     """The values of a column as levels; whole numbers are written without a fraction."""
-    if column.form in (NUMBER, BOOLEAN):
-        return [None if math.isnan(v) else str(int(v)) if v.is_integer() else repr(v) for v in column.values.tolist()]
-    if column.form == DATE:
-        return [None if np.isnat(value) else str(value) for value in column.values]
-    return column.values.tolist()  # type: ignore[no-any-return]
+    names = (*column.levels.names, None)  # −1 is the last one
+    return [names[code] for code in column.levels.codes.tolist()]
+
+
+def codes_among(column: RawColumn, places: Mapping[str, int], other: int, missing: int) -> Array:  # (n,)
+    """Return the place of the level of each row, ``other`` for one that has no place, and ``missing`` for none."""
+    of_code = np.array([*(places.get(name, other) for name in column.levels.names), missing], dtype=np.intp)
+    codes: Array = of_code[column.levels.codes]
+    return codes
 
 
 def fit_levels(column: RawColumn, min_rows: int, max_levels: int) -> LevelEncoder:
@@ -237,9 +286,9 @@ def fit_levels(column: RawColumn, min_rows: int, max_levels: int) -> LevelEncode
 
 def count_levels(column: RawColumn) -> dict[str, int]:
     """The number of rows of each level."""
-    counts = Counter(as_levels(column))
-    counts.pop(None, None)
-    return counts  # type: ignore[return-value]  # None is not among them
+    names, codes = column.levels.names, column.levels.codes
+    counts = np.bincount(codes[codes >= 0], minlength=len(names)).tolist()
+    return {name: count for name, count in zip(names, counts, strict=True) if count}
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +319,7 @@ class StatisticEncoder:
         return {level: j for j, level in enumerate(self.levels)}
 
     def transform(self, column: RawColumn) -> Array:
-        places = self._places
-        codes = np.array([-1 if v is None else places.get(v, -1) for v in as_levels(column)], dtype=np.intp)
+        codes = codes_among(column, self._places, -1, -1)
         return self.joined(np.where(codes[:, None] >= 0, self.values[codes], self.default), column)
 
     def joined(self, means: Array, column: RawColumn) -> Array:  # (n, t) -> (n, k)
@@ -329,7 +377,7 @@ def phase(days: Array, part: str) -> Array:
 def fit_date(column: RawColumn) -> DateEncoder:
     """Learn which parts of a date vary."""
     missing = np.isnat(column.values)
-    days = days_of(column.values[~missing])
+    days = np.zeros(1) if missing.all() else days_of(column.values[~missing])
     span = float(days.max() - days.min())
     steps = np.diff(np.unique(days[:100_000]))
     step = float(np.median(steps)) if len(steps) else 0.0
@@ -354,6 +402,7 @@ def fit_date(column: RawColumn) -> DateEncoder:
 
 DIRECTIONS = 16  # inputs of a random direction: the squared distance of two groups is 2, with a deviation of 1/2
 CODE_INPUTS = DIRECTIONS + 1  # the last one is for rows of no known group
+MAX_COUNTED = 4  # times the number of rows: whole numbers in such a range are counted, and in a larger one sorted
 CODE_SEED = 0  # the draws of RandomState are the same in every version of NumPy, so that no file has to hold codes
 
 
@@ -402,12 +451,19 @@ class GroupEncoder:
 def fit_group(column: RawColumn, method: str, size: float = 1.0, *, with_number: bool = True) -> GroupEncoder:
     """Learn the groups of a column of whole numbers, and the scaling of its numbers."""
     values = column.values.astype(np.float64)
-    groups = tuple(np.unique(values[~np.isnan(values)]).tolist())
+    groups = tuple(distinct_whole_numbers(values[~np.isnan(values)]).tolist())
     return GroupEncoder(column.name, groups, size, fit_number(column, method) if with_number else None)
 
 
+def distinct_whole_numbers(values: Array) -> Array:
+    """Return the distinct ones of some whole numbers, sorted."""
+    low = values.min(initial=np.inf)
+    if values.max(initial=-np.inf) - low < MAX_COUNTED * len(values):
+        return np.flatnonzero(np.bincount((values - low).astype(np.intp))) + low
+    return np.unique(values)
+
+
 FOLDS = 5
-MISSING = "\0missing"  # a level that no table contains
 
 
 def fit_target_encoding(
@@ -420,21 +476,19 @@ def fit_target_encoding(
     """Return the encoder, and the cross-fitted means of the training rows: none is encoded by its own target."""
     from sklearn.preprocessing import TargetEncoder
 
-    levels = np.array([[MISSING if level is None else level] for level in as_levels(column)], dtype=object)
     kind = "continuous" if not classes else "binary" if classes == 2 else "multiclass"
     folds = max(2, min(FOLDS, int(np.bincount(y.astype(np.intp)).min()) if classes else FOLDS))
     encoder = TargetEncoder(target_type=kind, cv=folds, random_state=seed)
     with ignoring():  # classes with fewer rows than folds
-        crossed = encoder.fit_transform(levels, y)
-    known = [str(level) for level in encoder.categories_[0]]
+        crossed = encoder.fit_transform(column.levels.codes[:, None], y)
+    codes = encoder.categories_[0].tolist()
     values = np.stack(encoder.encodings_, axis=1)
     default = np.atleast_1d(np.asarray(encoder.target_mean_, dtype=np.float64))
     mean, deviation = crossed.mean(axis=0), crossed.std(axis=0)
     # The columns of several classes share the weight of one number.
     scale = np.where(deviation > 0, deviation, 1.0) * (values.shape[1] ** 0.5 if values.shape[1] > 1 else 1.0)
-    if MISSING in known:
-        place = known.index(MISSING)
-        default, values = values[place], np.delete(values, place, axis=0)
-        del known[place]
-    fitted = StatisticEncoder(column.name, tuple(known), (values - mean) / scale, (default - mean) / scale, frequent)
+    if codes[0] < 0:  # of missing values
+        default, values, codes = values[0], values[1:], codes[1:]
+    known = tuple(column.levels.names[code] for code in codes)
+    fitted = StatisticEncoder(column.name, known, (values - mean) / scale, (default - mean) / scale, frequent)
     return fitted, (crossed - mean) / scale

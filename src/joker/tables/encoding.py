@@ -27,6 +27,7 @@ from joker.tables.encoders import (
     fit_group,
     fit_levels,
     fit_number,
+    fit_numbers,
     fit_target_encoding,
     number_block,
 )
@@ -69,49 +70,64 @@ class Encoding:
     def transform(self, table: RawTable) -> Array:  # (n, d), float32
         """Return the inputs of some rows."""
         columns = self.matched(table)
-        result = np.zeros((table.rows, self.width), dtype=np.float32)
-        step = max(1, min(CHUNK, BLOCK_ENTRIES // max(1, len(columns))))
-        for start in range(0, table.rows, step):
-            rows = slice(start, min(start + step, table.rows))
-            part = result[rows]
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._numbers.write(part, columns, rows)
-                for j, place in self._others:
-                    whole = step >= table.rows  # a copy of the column would take as long as one value
-                    column = columns[j] if whole else replace(columns[j], values=columns[j].values[rows])
-                    encoded = self.encoders[j].transform(column)
-                    part[:, place : place + encoded.shape[1]] = encoded
-            self._check_finite(part, columns)
+        if not columns:
+            return np.zeros((table.rows, self.width), dtype=np.float32)
+        result = self.inputs(None, columns, lambda j, rows: self.encoders[j].transform(columns[j].some(rows)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(result.sum(axis=0)).all()  # no sum hides an infinite value
+        if not finite:
+            self._check_finite(result, columns)
         if self.weights is not None:
             result *= self.weights.astype(np.float32)
+        return result
+
+    def inputs(
+        self, rows: Array | None, columns: Sequence[RawColumn], other: Callable[[int, Array | slice], Array]
+    ) -> Array:  # (k,) -> (k, d), float32
+        """Return the inputs of some rows, or of all; ``other`` computes those of a column that is not a number.
+
+        No column has all of its inputs in float64.
+        """
+        n = len(columns[0].values) if rows is None else len(rows)
+        result = np.zeros((n, self.width), dtype=np.float32)
+        step = max(1, min(CHUNK, BLOCK_ENTRIES // max(1, len(columns))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, n, step):
+                part = slice(start, min(start + step, n))
+                some = part if rows is None else rows[part]
+                self._numbers.write(result[part], columns, some)
+                for j, place in self._others:
+                    encoded = other(j, some)
+                    result[part, place : place + encoded.shape[1]] = encoded
         return result
 
     def _check_finite(self, part: Array, columns: Sequence[RawColumn]) -> None:  # (n, d)
         """Refuse values that float32 does not hold after scaling."""
         finite = np.isfinite(part).all(axis=0)
         if not finite.all():
-            column = columns[int(np.searchsorted(self._places, np.argmin(finite), side="right")) - 1]
+            column = columns[int(np.searchsorted(self.places, np.argmin(finite), side="right")) - 1]
             raise InvalidData(
                 f"the values of a column must be of the size that they had in the training rows; column "
                 f"{column.name!r} has others, which are too large for float32 when they are scaled. Check it."
             )
 
     @cached_property
-    def _places(self) -> Array:  # (columns,), the first input of each column
+    def places(self) -> Array:  # (columns,)
+        """The first input of each column."""
         return np.cumsum([0, *(len(encoder.names) for encoder in self.encoders)])[:-1]
 
     @cached_property
     def _numbers(self) -> _Numbers:
         numbers = {j: encoder for j, encoder in enumerate(self.encoders) if isinstance(encoder, NumberEncoder)}
         block = number_block(list(numbers.values()))
-        places = self._places[list(numbers)]
+        places = self.places[list(numbers)]
         return _Numbers(list(numbers), block, places, places[block.indicated] + 1)
 
     @cached_property
     def _others(self) -> list[tuple[int, int]]:
         """The columns that are not numbers, with the place of their inputs."""
         numbers = set(self._numbers.columns)
-        return [(j, int(place)) for j, place in enumerate(self._places) if j not in numbers]
+        return [(j, int(place)) for j, place in enumerate(self.places) if j not in numbers]
 
     def matched(self, table: RawTable) -> list[RawColumn]:
         """The columns that are encoded, found by name, or by place in a table without names."""
@@ -152,7 +168,7 @@ class _Numbers:
     places: Array  # of their inputs
     indicators: Array  # the places of the inputs that say that a value is missing
 
-    def write(self, result: Array, columns: Sequence[RawColumn], rows: slice) -> None:  # (n, d)
+    def write(self, result: Array, columns: Sequence[RawColumn], rows: Array | slice) -> None:  # (n, d)
         """Write the inputs of some rows."""
         if not self.columns:
             return
@@ -213,34 +229,34 @@ def fit_encoding(
     encoding and the inputs of the same rows with another scaling, which only numbers have.
     """
     kinds = kinds or decide_kinds(table, given)
-    encoders: list[AnyEncoder] = []
-    parts: list[InputsOf] = []
-    place = 0
-    encoder: AnyEncoder
-    for column, kind in zip(table.columns, kinds, strict=True):
-        if kind.kind == DROP:
-            continue
-        known = like[0].encoders[len(encoders)] if like else None
+    pairs = zip(table.columns, kinds, strict=True)
+    used = [(_as_kind(column, kind), kind) for column, kind in pairs if kind.kind != DROP]
+    columns = [column for column, _ in used]
+    encoders: list[Any] = [None] * len(used)
+    parts: dict[int, InputsOf] = {}
+    plain = [j for j, (_, kind) in enumerate(used) if kind.kind not in (DATE, GROUP, CATEGORY)]
+    for j, encoder in zip(plain, fit_numbers([columns[j] for j in plain], scaling), strict=True):
+        encoders[j] = encoder
+    for j, (column, kind) in enumerate(used):
+        known = like[0].encoders[j] if like else None
         if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
-            encoder, part = known, _columns_of(like[1], place, len(known.names))
-        else:
-            encoder, part = fit_column(_as_kind(column, kind), kind, y, classes, scaling, seed)
-        place += len(known.names) if known is not None else 0
-        encoders.append(encoder)
-        parts.append(part)
+            encoders[j], parts[j] = known, _part_of(like[1], j, int(like[0].places[j]), len(known.names))
+        elif encoders[j] is None:
+            encoders[j], parts[j] = fit_column(column, kind, y, classes, scaling, seed)
     encoding = Encoding(tuple(kinds), tuple(encoders), table.named)
-    return encoding, _inputs(table.rows, parts, [len(encoder.names) for encoder in encoders])
+    rows = EncodedRows((table.rows, encoding.width), encoding, columns, parts)
+    return encoding, rows if table.rows * encoding.width > MAX_STORED else in_memory(rows)
 
 
-InputsOf = Callable[[Array], Array]  # (k,) row numbers -> (k, width), the inputs of these training rows
+InputsOf = Callable[[Array | slice], Array]  # k rows -> (k, width), the inputs of these training rows
 
 
 def _encoded_by(encoder: AnyEncoder, column: RawColumn) -> InputsOf:
     return lambda rows: encoder.transform(column.some(rows))
 
 
-def _columns_of(x: Inputs, place: int, width: int) -> InputsOf:
-    return x.part_at(place) if isinstance(x, EncodedRows) else lambda rows: x[rows, place : place + width]
+def _part_of(x: Inputs, j: int, place: int, width: int) -> InputsOf:
+    return x.parts[j] if isinstance(x, EncodedRows) else lambda rows: x[rows, place : place + width]
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,18 +267,16 @@ class EncodedRows:
     """
 
     shape: tuple[int, int]  # (n, d)
-    parts: tuple[InputsOf, ...]  # of the columns, in order
-    widths: tuple[int, ...]  # of the parts
+    encoding: Encoding
+    columns: Sequence[RawColumn]  # that are encoded
+    parts: Mapping[int, InputsOf]  # the inputs of those that are not numbers
     changes: tuple[tuple[np.ufunc, Array], ...] = ()  # multiplications and divisions by (d,), in turn
 
-    def __getitem__(self, rows: Array) -> Array:  # (k,) -> (k, d), float32
-        """Return the inputs of some rows, some of them at a time: no column has all of its inputs in float64."""
-        result = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
-        for start in range(0, len(rows), CHUNK):
-            some, place = rows[start : start + CHUNK], 0
-            for part, width in zip(self.parts, self.widths, strict=True):
-                result[start : start + len(some), place : place + width] = part(some)
-                place += width
+    def __getitem__(self, rows: Array | None) -> Array:  # (k,) -> (k, d), float32
+        """Return the inputs of some rows, or of all."""
+        if not self.columns:
+            return np.zeros((self.shape[0] if rows is None else len(rows), self.shape[1]), dtype=np.float32)
+        result = self.encoding.inputs(rows, self.columns, lambda j, some: self.parts[j](some))
         for change, factors in self.changes:
             change(result, factors, out=result)
         return result
@@ -273,23 +287,13 @@ class EncodedRows:
     def __truediv__(self, weights: Array) -> EncodedRows:
         return replace(self, changes=(*self.changes, (np.divide, weights)))
 
-    def part_at(self, place: int) -> InputsOf:
-        """Return the part whose first input has this number."""
-        return self.parts[[0, *np.cumsum(self.widths)].index(place)]
-
 
 Inputs = Any  # an array (n, d) in float32, or EncodedRows of this shape
 
 
 def in_memory(x: Inputs) -> Inputs:
     """Return inputs of all rows in memory."""
-    return x[np.arange(x.shape[0])] if isinstance(x, EncodedRows) else x
-
-
-def _inputs(n: int, parts: Sequence[InputsOf], widths: Sequence[int]) -> Inputs:  # (n, d)
-    """Return the inputs that the parts compute, in memory if they are few."""
-    rows = EncodedRows((n, sum(widths) or 1), tuple(parts), tuple(widths))
-    return rows if n * rows.shape[1] > MAX_STORED else in_memory(rows)
+    return x[None] if isinstance(x, EncodedRows) else x
 
 
 def fit_column(

@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from joker.tables.columns import DROP, GROUP, MIN_GROUP_ROWS, ColumnKind
 from joker.tables.encoding import Encoding, fit_encoding, in_memory
 from joker.tables.problem import TableProblem, validation_of
-from joker.tables.table import DATE, NUMBER, RawColumn
+from joker.tables.table import DATE, NUMBER, TEXT, RawColumn
 from joker.tables.targets import NumberTarget
 from joker.tuning.splits import Split, strata
 from joker.tuning.validation import GROUPS, RANDOM, TIME, Validation
@@ -68,6 +68,8 @@ def find_optimism(
     if problem.validation.kind != RANDOM or encoding is None or len(problem.y) < MIN_CHECKED_ROWS:
         return None
     found: list[tuple[float, Optimism]] = []
+    if problem.clock.is_over():
+        return None
     for column, kind in suspects(problem, encoding.kinds):
         if problem.clock.is_over():
             break
@@ -85,21 +87,26 @@ def suspects(problem: TableProblem, kinds: tuple[ColumnKind, ...]) -> Iterator[t
     """Yield columns that may name groups or order rows in time."""
     given, count = problem.columns or {}, 0
     for column, kind in zip(problem.inputs.columns, kinds, strict=True):
-        if column.name in given or column.missing.any() or count >= MAX_SUSPECTS:
+        if column.name in given or count >= MAX_SUSPECTS:
             continue
         what = _suspected(column, kind)
-        if what is not None:
+        if what is not None and not column.missing.any():
             count += 1
             yield column, what
 
 
 def _suspected(column: RawColumn, kind: ColumnKind) -> str | None:
-    distinct = len(np.unique(column.values))
-    if kind.kind == DATE or (column.form == NUMBER and TIME_NAME.fullmatch(column.name) and _is_sorted(column.values)):
-        return TIME if distinct >= MIN_SUSPECT_GROUPS else None
-    named = GROUP_NAME.fullmatch(column.name) is not None
-    repeated = MIN_SUSPECT_GROUPS <= distinct <= len(column.values) / MIN_GROUP_ROWS
-    return GROUPS if repeated and (named or kind.kind == GROUP) else None
+    timed = kind.kind == DATE or (column.form == NUMBER and TIME_NAME.fullmatch(column.name) is not None)
+    if timed and (kind.kind == DATE or _is_sorted(column.values)):
+        return TIME if _count_of_distinct(column) >= MIN_SUSPECT_GROUPS else None
+    if GROUP_NAME.fullmatch(column.name) is None and kind.kind != GROUP:
+        return None
+    repeated = MIN_SUSPECT_GROUPS <= _count_of_distinct(column) <= len(column.values) / MIN_GROUP_ROWS
+    return GROUPS if repeated else None
+
+
+def _count_of_distinct(column: RawColumn) -> int:
+    return len(np.unique(column.levels.codes if column.form == TEXT else column.values))
 
 
 def _is_sorted(values: Array) -> bool:

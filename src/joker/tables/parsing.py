@@ -149,7 +149,7 @@ def find_text_format(column: RawColumn, names: Collection[str]) -> str | None:
         names = [name for name in names if name == ONE_NUMBER and _in_years(column.values)]
     elif column.form != TEXT:
         return None
-    counts = Counter(text for text in _texts(column) if text is not None) if names else Counter()
+    counts = _counts(column) if names else Counter()
     found = next((name for name in names if _fits(counts, parser(name))), None)
     if found is None and len(counts) >= MIN_VALUES:
         more = [name + how for name in names if name in NUMBERS for how in _number_suffixes(counts)]
@@ -158,8 +158,9 @@ def find_text_format(column: RawColumn, names: Collection[str]) -> str | None:
 
 
 def _number_suffixes(counts: Counter[str]) -> list[str]:
-    """Return the formats of numbers with bounds, and with the unit of the most frequent text."""
-    unit = UNIT.fullmatch(BOUND.fullmatch(counts.most_common(1)[0][0])[1])  # type: ignore[index]  # it matches any text
+    """Return the formats of numbers with bounds, and with the unit of the most frequent text with digits."""
+    most = max(filter(has_digits, counts), key=counts.__getitem__, default="")
+    unit = UNIT.fullmatch(BOUND.fullmatch(most)[1])  # type: ignore[index]  # it matches any text
     return [WITH_BOUNDS, *([] if unit is None else [IN_UNIT + _singular(unit[2])])]
 
 
@@ -233,7 +234,7 @@ def has_digits(text: str) -> bool:
 
 def has_codes(column: RawColumn) -> bool:
     """Whether text is codes of digits: some begin with 0, or all are long, equally long, and called a code."""
-    present = {value.strip() for value in column.values if value is not None}
+    present = {value.strip() for value in column.levels.names}
     if any(ZERO_FIRST.fullmatch(value) for value in present):
         return True
     lengths = {len(value) for value in present}
@@ -243,25 +244,40 @@ def has_codes(column: RawColumn) -> bool:
 
 def parse_as(column: RawColumn, text_format: str) -> RawColumn:
     """Return the values of a column of text; a word without digits is a missing value."""
-    read, texts = parser(text_format), _texts(column)
-    words = {text for text in texts if text is not None and text.lower() not in MARKS}
-    values = {text: read(text) for text in words}
+    read, (texts, codes) = parser(text_format), _texts(column)
+    present = {texts[code] for code in np.unique(codes[codes >= 0])}
+    values = {text: read(text) for text in present if text.lower() not in MARKS}
     wrong = sorted(text for text, value in values.items() if value is None)
     what, form, dtype = ("dates or times", DATE, DATE_TYPE) if text_format in DATES else ("numbers", NUMBER, "float64")
-    if bad := list(filter(has_digits, wrong)) or (wrong if len(wrong) == len(set(texts)) else []):
+    all_wrong = len(wrong) == len(present) and not column.missing.any()
+    if bad := list(filter(has_digits, wrong)) or (wrong if all_wrong else []):
         raise InvalidData(
             f"column {column.name!r} must have {what}, as the training rows have, written alike ({text_format}); got "
             f"{bad[0]!r}. Correct it, or use a missing value."
         )
-    parsed = np.array([values.get(text) for text in texts], dtype=dtype)  # type: ignore[arg-type]  # None is none of them
-    return RawColumn(column.name, form, parsed, text_format=text_format)
+    parsed = np.array([*(values.get(text) for text in texts), None], dtype=dtype)
+    return RawColumn(column.name, form, parsed[codes], text_format=text_format)
 
 
-def _texts(column: RawColumn) -> list[str | None]:
-    """The values of a column as text without spaces around it; None where missing."""
+def _texts(column: RawColumn) -> tuple[list[str], Array]:
+    """The distinct values of a column as text without spaces around it, and the place of each value; −1 if missing."""
     if column.form == NUMBER:
-        return [None if np.isnan(value) else f"{value:.15g}" for value in column.values]
-    return [None if value is None else value.strip() for value in column.values]
+        present = ~np.isnan(column.values)
+        distinct, places = np.unique(column.values[present], return_inverse=True)
+        codes = np.full(len(column.values), -1)
+        codes[present] = places.ravel()
+        return [f"{value:.15g}" for value in distinct.tolist()], codes
+    return [name.strip() for name in column.levels.names], column.levels.codes
+
+
+def _counts(column: RawColumn) -> Counter[str]:
+    """The number of values of each text."""
+    texts, codes = _texts(column)
+    counts: Counter[str] = Counter()
+    for text, count in zip(texts, np.bincount(codes[codes >= 0], minlength=len(texts)).tolist(), strict=True):
+        if count:
+            counts[text] += count
+    return counts
 
 
 def _parse_time(parts: Sequence[str | None]) -> datetime.timedelta | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class TableProblem:
     validation: Validation = field(default_factory=Validation)
     gpu: Any = None  # the device of a fit on many rows; None: that of the estimator
 
-    @property
+    @cached_property
     def codes(self) -> Array:  # (n,)
         """The codes by which splits are stratified."""
         return strata(self.y, self.classes)

@@ -49,6 +49,7 @@ NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the band
 MAX_NARROWER = 3  # steps
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
+LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 3e5  # of wide tables, and of tables with many classes: inputs and classes of rows
 FIRST_EPOCHS = 2
 MIN_SECONDS = 0.1  # that a fit has after the time limit
 
@@ -63,7 +64,7 @@ class EnsembleCandidate:
     x: Any  # (n, d), the encoded inputs of all rows
     first_encoding: Any = None  # of the first fold
     rows: int = 0  # that the model was fitted on
-    refits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
+    larger_fits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,13 +170,13 @@ def fit_table(
     limited = is_limited(problem.estimator.memory)
     transform = None if problem.classes else IDENTITY if limited else choose_target_transform(problem)
     encodings = Encodings(_with_transformed_target(problem, transform))
-    work = Work(problem, encodings, transform, plan_of(effort, encodings))
-    found = work.run(progress)
-    return replace(found, plan=work.plan)
+    search = TableSearch(problem, encodings, transform, plan_of(effort, encodings))
+    found = search.run(progress)
+    return replace(found, plan=search.plan)
 
 
-class Work:
-    """The state of a fit: the candidates so far."""
+class TableSearch:
+    """The search of a plan, with the candidates so far."""
 
     def __init__(self, problem: TableProblem, encodings: Encodings, transform: str | None, plan: SearchPlan) -> None:
         self.problem, self.encodings, self.plan = problem, encodings, plan
@@ -195,6 +196,7 @@ class Work:
         self.used: list[Any] = []  # encodings of candidates
         self.candidates: list[EnsembleCandidate] = []
         self.leaderboard: list[dict[str, Any]] = []
+        self.begun: tuple[EncodingCandidate, Any] | None = None  # the first encoding with the settings found for it
 
     def run(self, progress: Callable[[int, int, str], None]) -> FittedEnsemble:
         """Do all steps, and return the best ensemble of all efforts; held-out rows are the same for all of them."""
@@ -202,14 +204,14 @@ class Work:
         losses: dict[int, float] = {}
         for number, step in enumerate(self.plan.steps):
             progress(number, len(self.plan.steps) + 1, str(step))
-            last_of_effort = complete = [*(s.effort for s in self.plan.steps), 0][number + 1] != step.effort
+            complete = [*(s.effort for s in self.plan.steps), 0][number + 1] != step.effort
             try:
                 if self.problem.clock.is_over():
                     raise OutOfTime("the time limit ended a step, which has no result")
                 self._do(step)
             except OutOfTime:
-                last_of_effort, complete = True, False
-            if last_of_effort and self.candidates:
+                complete = False
+            if (complete or self.problem.clock.stopped) and self.candidates:
                 found = self._ensemble()
                 best = found if best is None or found.held_loss < best.held_loss or not self.folds else best
                 losses |= {step.effort: best.held_loss} if complete else {}
@@ -228,8 +230,8 @@ class Work:
             return
         assert step.encoding is not None
         encoding = self.encodings.candidate(step.encoding)
+        self._check_time()
         if encoding is None:
-            self._check_time()
             return
         self._add(self._searched(encoding, step, quick=step.effort == 1))
 
@@ -237,9 +239,14 @@ class Work:
         self.candidates.append(candidate)
 
     def _check_time(self) -> None:
-        """A step that the time limit has ended has no result, unless there is no other."""
-        if self.problem.clock.stopped and self.candidates:
+        """A step that the time limit has ended has no result."""
+        if self.problem.clock.is_over():
             raise OutOfTime("the time limit ended a step, which has no result")
+
+    def _check_fit(self, model: Any) -> None:
+        """The same, except for a first model that is good enough to stand in."""
+        if self.candidates or model.gap_ > FAR:
+            self._check_time()
 
     def _sample(self) -> Array:
         """The rows of a search: all with cross-validation, else those that are not held out, or some of them."""
@@ -265,6 +272,7 @@ class Work:
         model, trials = searched(problem, encoding, self.y, rows, estimator, step.fits, quick=quick)
         facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": self.transform or "classes"}
         self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
+        self.begun = self.begun or (encoding, model)
         self._check_time()
         self.used.append(encoding.encoding)
         number = len(self.used) - 1
@@ -274,7 +282,7 @@ class Work:
             return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(self.y))
         if self.plan.many_rows:
             fitted = fit_rows(problem, clone(model), x, self.y, rows)
-            self._check_time()
+            self._check_fit(fitted)
             bare = EnsembleCandidate(EnsembleMember(number, fitted, 1.0, self.target), np.zeros(0), None, x)
             return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
         if self.mean_loss is not None:
@@ -290,10 +298,12 @@ class Work:
             of_fold, x = encoding.of_fold(problem.inputs, fold.train)
             first = of_fold if first is None else first
             fitted = fit_rows(problem, clone(model), x, self.y, fold.train)
-            if models or self.candidates:
-                self._check_time()
+            self._check_fit(fitted)
             parts.append(problem.values(fitted, pick(x, fold.held)))
             models.append(fitted)
+            if problem.clock.is_over() and not self.candidates:
+                self.folds = self.folds[: len(parts)]
+                break
         rows = np.concatenate([fold.held for fold in self.folds])
         held, residuals = problem.decoded(np.concatenate(parts), rows, self.target)
         member = EnsembleMember(number, models[0], 1.0, self.target, residuals)
@@ -327,12 +337,15 @@ class Work:
 
     def _first_model(self) -> FittedEnsemble:
         """Return a model on few rows, where the time limit has left no candidate."""
-        problem = self.problem
+        problem, estimator = self.problem, self.problem.estimator
         encoding = self.encodings.only if self.encodings.one_encoding else self.encodings.scaled[0].candidate()
-        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(self.y))[:FIRST_ROWS])
+        if self.begun is not None:
+            encoding, estimator = self.begun
+        count = int(np.clip(FIRST_ENTRIES // (encoding.x.shape[1] + problem.classes), LEAST_FIRST_ROWS, FIRST_ROWS))
+        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(self.y))[:count])
         if problem.classes:  # rows of every class
             rows = np.union1d(np.unique(problem.y, return_index=True)[1], rows)
-        model = clone(problem.estimator).set_params(
+        model = clone(estimator).set_params(
             tol=FAR, max_epochs=FIRST_EPOCHS, random_state=problem.seed, max_time=MIN_SECONDS
         )
         model.fit_sample((pick(encoding.x, rows), self.y[rows], problem.given_weights(rows)))
@@ -344,14 +357,18 @@ class Work:
     def _candidate_to_refit(self, step: Step) -> EnsembleCandidate | None:
         """Return the best candidate of a search that had no such fit; None: it is far worse than the best one."""
         loss = self.problem.loss(self.folds[0].held)
-        again = [c for c in self.candidates if not c.refits and not any(_same_fit(r, step) for r in self._refits_of(c))]
-        best = min((loss(c.held) for c in self.candidates if not c.refits), default=np.inf)
+        again = [
+            c
+            for c in self.candidates
+            if not c.larger_fits and not any(_same_fit(r, step) for r in self._larger_fits_of(c))
+        ]
+        best = min((loss(c.held) for c in self.candidates if not c.larger_fits), default=np.inf)
         found = min(again, key=lambda c: loss(c.held), default=None)
         return found if found is not None and loss(found.held) <= (1 + MAX_EXCESS) * best else None
 
-    def _refits_of(self, candidate: EnsembleCandidate) -> list[Step]:
-        same = [c for c in self.candidates if c.refits and c.member.encoding == candidate.member.encoding]
-        return [step for c in same for step in c.refits]
+    def _larger_fits_of(self, candidate: EnsembleCandidate) -> list[Step]:
+        same = [c for c in self.candidates if c.larger_fits and c.member.encoding == candidate.member.encoding]
+        return [step for c in same for step in c.larger_fits]
 
     def _refitted(self, candidate: EnsembleCandidate, step: Step) -> EnsembleCandidate:
         """Return a candidate with settings and a fit for more rows."""
@@ -364,7 +381,7 @@ class Work:
         model = self.for_more_rows(candidate, step, len(rows))
         model.fit_sample((pick(candidate.x, rows), self.y[rows], problem.given_weights(rows)))
         self._check_time()
-        return replace(self._with_model(candidate, model, len(rows)), refits=(step,))
+        return replace(self._with_model(candidate, model, len(rows)), larger_fits=(step,))
 
     def for_more_rows(self, candidate: EnsembleCandidate, step: Step, n: int) -> Any:
         """Return an unfitted model by random blocks, which is usable after one epoch, for n rows."""
@@ -441,8 +458,8 @@ class Work:
                 members.append(member)
                 continue
             rows = np.arange(n)
-            if candidate.refits:
-                model = self.for_more_rows(candidate, candidate.refits[-1], n)
+            if candidate.larger_fits:
+                model = self.for_more_rows(candidate, candidate.larger_fits[-1], n)
                 model.fit_sample((pick(candidate.x, rows), self.y, self.problem.given_weights(rows)))
                 model.set_params(max_time=float("inf"))
             else:

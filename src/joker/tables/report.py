@@ -32,6 +32,7 @@ SHUFFLES = 2
 IMPORTANCE_ENTRIES = 1e11  # products of an input of a row and one of a support vector: about ten seconds of a core
 ASSOCIATION_ENTRIES = 2_000_000  # rows times classes
 ASSOCIATION_INPUTS = 2**22  # entries of the encoded rows that correlations are computed from
+ASSOCIATION_ROWS = 20_000
 MAX_SHOWN = 12  # columns that a line of a summary names
 
 
@@ -183,7 +184,7 @@ def column_facts(
 
 def column_associations(encoding: Encoding, table: RawTable, y: Array, classes: int) -> Array:  # (columns used,)
     """Return the share of each column in the squared correlations of its inputs with the target."""
-    most = max(1, min(ASSOCIATION_ENTRIES // max(1, classes), ASSOCIATION_INPUTS // encoding.width))
+    most = max(1, min(ASSOCIATION_ENTRIES // max(1, classes), ASSOCIATION_INPUTS // encoding.width, ASSOCIATION_ROWS))
     rows = np.arange(0, table.rows, max(1, -(-table.rows // most)))
     x = replace(encoding, weights=None).transform(table.some(rows)).astype(np.float64)
     targets = coded_targets(y[rows], classes).numpy()

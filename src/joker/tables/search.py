@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
@@ -60,6 +60,8 @@ MAX_WEIGHTED_INPUTS = 4_096
 MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
 MAX_SCALED_COLUMNS = 512  # with more columns only one scaling is tried
+CHOICE_ROWS = 20_000  # of a table with more rows, from which kinds of columns and scalings are chosen
+MIN_PRESENT = 5  # values of a column among them, if it has so many
 MIN_WEIGHTING_GAIN = 0.05  # share of the leave-one-out error; the weights are fitted on these rows, too
 
 
@@ -92,9 +94,23 @@ class UnweightedEncoding:
     """The encoding with equal weights of inputs, and its leave-one-out error on a sample."""
 
     error: float
-    encoding: Encoding
-    x: Array  # (n, d)
     scaling: str
+    fit: Callable[[], tuple[Encoding, Array]]  # on all rows
+
+    @cached_property
+    def fitted(self) -> tuple[Encoding, Array]:
+        """The encoding, and the inputs of all rows."""
+        return self.fit()
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding that all rows have fitted."""
+        return self.fitted[0]
+
+    @property
+    def x(self) -> Array:  # (n, d)
+        """The inputs of all rows."""
+        return self.fitted[1]
 
     def candidate(self) -> EncodingCandidate:
         """Return the candidate with equal weights."""
@@ -285,16 +301,18 @@ def choose_kinds(problem: TableProblem) -> tuple[list[ColumnKind], ArdSample]:
     by_group = problem.validation.kind == GROUPS
     promising = [] if by_group else promising_groups(problem.inputs, kinds, given, *targets, problem.seed)
     if places := asked + promising:
-        same = same_categories(problem.inputs, kinds, given, places)
+        judged = [rows_of_groups(problem.inputs.columns[j].values, JUDGED_ROWS, problem.seed) for j in places]
+        part = part_of_table(problem, judged)
+        same = same_categories(part.inputs, kinds, given, places)
         no_codes = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
         no_codes = [replace(kind, kind=DROP) if c in same else kind for c, kind in enumerate(no_codes)]
-        _, x = fit_encoding(problem.inputs, *targets, kinds=no_codes, seed=problem.seed)
-        common = (x, *targets, problem.seed, problem.clock.is_over)
-        for j, kind in useful_groups(problem.inputs, kinds, places, *common).items():
+        _, x = fit_encoding(part.inputs, part.y, part.classes, kinds=no_codes, seed=problem.seed)
+        rest = problem.seed, problem.clock.is_over
+        for j, kind in useful_groups(problem.inputs, kinds, places, RowsOf(part.rows, x), *targets, *rest).items():
             kinds[j] = kind
         # Not where this duplicates an existing category.
         left = [j for j in places if kinds[j].kind == NUMBER and j not in same.values()]
-        for j, kind in useful_categories(problem.inputs, kinds, left, *common).items():
+        for j, kind in useful_categories(part.inputs, kinds, left, x, part.y, part.classes, *rest).items():
             kinds[j] = kind
         for c, j in same.items():
             if kinds[j].kind == GROUP:
@@ -347,20 +365,65 @@ def useful_categories(
 def try_scalings(problem: TableProblem, kinds: list[ColumnKind], sample: ArdSample) -> list[UnweightedEncoding]:
     """Return the encodings with different scalings, the one with the smallest leave-one-out error first."""
     found: list[UnweightedEncoding] = []
+    part = part_of_table(problem, [sample.rows])
+    whole = len(part.rows) == len(problem.y)
+    places = np.searchsorted(part.rows, sample.rows)
+    first: tuple[Encoding, Array] | None = None
     for scaling in SCALINGS if len(kinds) <= MAX_SCALED_COLUMNS else (ROBUST,):
-        if found and (not has_scalings(found[0].encoding) or problem.clock.is_over()):
+        if first and (not has_scalings(first[0]) or problem.clock.is_over()):
             break
-        encoding, x = fit_encoding(
-            problem.inputs,
-            problem.y,
-            problem.classes,
-            kinds=kinds,
-            scaling=scaling,
-            seed=problem.seed,
-            like=(found[0].encoding, found[0].x) if found else None,
+        common = {"kinds": kinds, "scaling": scaling, "seed": problem.seed}
+        fitted = fit_encoding(part.inputs, part.y, problem.classes, **common, like=first)
+        first = first or fitted
+        fit = (
+            partial(_itself, fitted)
+            if whole
+            else partial(fit_encoding, problem.inputs, problem.y, problem.classes, **common)
         )
-        found.append(UnweightedEncoding(loo_mean_square(x[sample.rows], sample), encoding, x, scaling))
+        found.append(UnweightedEncoding(loo_mean_square(fitted[1][places], sample), scaling, fit))
     return sorted(found, key=lambda one: one.error)[:2]
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class PartOfTable:
+    """Some rows of a table, or all of them."""
+
+    rows: Array  # their numbers in the table, sorted
+    inputs: RawTable
+    y: Array
+    classes: int
+
+
+def part_of_table(problem: TableProblem, judged: Sequence[Array]) -> PartOfTable:
+    """Return the rows by which a large table is encoded for choices: random ones, and those that are judged.
+
+    They have a row of each class, and some values of each column.
+    """
+    table, y, n = problem.inputs, problem.y, len(problem.y)
+    if n <= CHOICE_ROWS:
+        return PartOfTable(np.arange(n), table, y, problem.classes)
+    rows = np.random.RandomState(problem.seed).randint(n, size=CHOICE_ROWS)
+    more = [np.unique(y, return_index=True)[1]] if problem.classes else []
+    missing = (column.missing for column in table.columns)
+    more += [np.flatnonzero(~none)[:MIN_PRESENT] for none in missing if (~none[rows]).sum() < MIN_PRESENT]
+    rows = np.unique(np.concatenate([rows, *judged, *more]))
+    return PartOfTable(rows, table.some(rows), y[rows], problem.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOf:
+    """The inputs of some rows of a table, by the numbers of the rows in the table."""
+
+    rows: Array  # sorted
+    x: Array
+
+    def __getitem__(self, wanted: Array) -> Array:
+        found: Array = self.x[np.searchsorted(self.rows, wanted)]
+        return found
 
 
 def has_scalings(encoding: Encoding) -> bool:

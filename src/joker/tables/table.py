@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -61,16 +62,49 @@ class RawColumn:
     declared_category: bool = False  # the library of the frame says that it is a category
     text_format: str = ""  # of numbers and dates that were text, see `joker.tables.parsing`
 
-    @property
+    @cached_property
     def missing(self) -> Array:  # (n,)
         """Whether each value is missing."""
         if self.form == TEXT:
-            return np.fromiter((value is None for value in self.values), dtype=bool, count=len(self.values))
+            return np.asarray(self.levels.codes < 0)
         return np.isnat(self.values) if self.form == DATE else np.isnan(self.values)
 
-    def some(self, rows: Array) -> RawColumn:
+    def some(self, rows: Array | slice) -> RawColumn:
         """Some rows of the column."""
-        return replace(self, values=self.values[rows])
+        part = replace(self, values=self.values[rows])
+        if "levels" in self.__dict__:  # computed for all rows, they need not be for some of them
+            part.__dict__["levels"] = Levels(self.levels.names, self.levels.codes[rows])
+        return part
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The values as levels of a category; whole numbers are written without a fraction."""
+        if self.form == TEXT:
+            values = self.values.tolist()
+            names = sorted(set(values) - {None})
+            places = {name: j for j, name in enumerate(names)} | {None: -1}
+            codes = np.fromiter(map(places.__getitem__, values), dtype=np.int32, count=len(values))
+            return Levels(tuple(names), codes)
+        missing = self.missing
+        distinct, of_present = np.unique(self.values[~missing], return_inverse=True)
+        write = str if self.form == DATE else _written_number
+        written = [write(value) for value in (distinct if self.form == DATE else distinct.tolist())]
+        order = sorted(range(len(written)), key=lambda j: written[j])
+        codes = np.full(len(self.values), -1, dtype=np.int32)
+        codes[~missing] = np.argsort(order)[of_present.ravel()]
+        return Levels(tuple(written[j] for j in order), codes)
+
+
+def _written_number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The values of a column as levels of a category, by number."""
+
+    names: tuple[str, ...]  # sorted; of some rows of a column, also those that these rows do not have
+    codes: Array  # (n,), int32; −1 where the value is missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,18 +386,19 @@ def is_missing(value: Any) -> bool:
 
 def _as_text(values: Sequence[Any]) -> Array:
     """Return any values as text."""
+    if set(map(type, values)) <= {str, type(None)}:
+        return _text(values)
     return _text([None if is_missing(value) else str(value) for value in values])
 
 
-def _text(values: Sequence[Any]) -> Array:
+def _text(values: Sequence[str | None]) -> Array:
     """Return text without the words that mean a missing value."""
     # Equal texts are one object, which takes less memory.
     kept = {
-        value: None if is_missing(value) or value.strip().lower() in MISSING_WORDS else str(value)
-        for value in set(values)
+        value: None if value is None or value.strip().lower() in MISSING_WORDS else str(value) for value in set(values)
     }
     result = np.empty(len(values), dtype=object)
-    result[:] = [kept[value] for value in values]
+    result[:] = list(map(kept.__getitem__, values))
     return result
 
 

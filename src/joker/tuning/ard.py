@@ -32,7 +32,8 @@ SAMPLE_ROWS = 1_200  # of a step for a table, at most; its cost is cubic in thes
 MIN_SAMPLE_ROWS = 300
 FULL_SAMPLE_SECONDS = 60.0  # the time limit of a fit that has so many; with less time the cost falls with the limit
 BANDWIDTHS = (0.5, 1.0, 2.0)  # multiples of the median distance
-PENALTIES = (0.01, 0.1, 1.0)  # λ, for a kernel with k(x, x) = 1 and targets of deviation 1
+# λ, for a kernel with k(x, x) = 1 and targets of deviation 1; each bandwidth is tried with the first one.
+PENALTIES = (0.1, 0.01, 1.0)
 CONSTANT = 10.0  # is added to the kernel, in place of an intercept
 MIN_SQUARE = 1e-12  # the gradient of a root is infinite at 0
 STEPS = 40  # of the optimiser
@@ -172,12 +173,16 @@ def loo_errors(
 
 
 def best_loo_errors(x: Array, sample: ArdSample) -> Tensor:  # (m, d) -> (m, t)
-    """Return the leave-one-out errors with the best of a few bandwidths and λ."""
+    """Return the leave-one-out errors with the best of a few bandwidths, and with it of a few λ."""
     inputs, y = torch.from_numpy(x).float(), sample.y.float()
     distance = torch.cdist(inputs, inputs)
     median = float(distance.median()) or 1.0
-    found = [loo_errors(torch.exp(-distance / (factor * median)), y, lam) for factor in BANDWIDTHS for lam in PENALTIES]
-    return min(found, key=lambda one: float(one.square().mean())).double()
+    kernels = [torch.exp(-distance / (factor * median)) for factor in BANDWIDTHS]
+    first, *others = PENALTIES
+    found = [(loo_errors(k, y, first), k) for k in kernels]
+    best = min(found, key=lambda one: float(one[0].square().mean()))
+    found = [best, *((loo_errors(best[1], y, lam), best[1]) for lam in others)]
+    return min(found, key=lambda one: float(one[0].square().mean()))[0].double()
 
 
 def loo_mean_square(x: Array, sample: ArdSample) -> float:  # (m, d)

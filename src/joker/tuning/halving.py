@@ -28,6 +28,10 @@ MIN_QUARTER_ROWS = 2_048  # rows of the last stage but one, at least; else a qua
 MIN_LAST_ROWS = 4_096  # rows of the last stage, at least; else half of all rows
 
 
+def _now() -> float:
+    return time.perf_counter()  # looked up at each call, so that another clock may be in its place
+
+
 @dataclass
 class TimeBudget:
     """Seconds after which a search ends, whatever is planned. In a group of processes, the clock of rank 0 decides.
@@ -36,7 +40,7 @@ class TimeBudget:
     """
 
     limit: float = math.inf  # seconds
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=_now)
     stopped: bool = field(default=False, init=False)  # whether the limit has ended something
 
     @property

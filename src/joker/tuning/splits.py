@@ -55,8 +55,8 @@ def strata(y: Array, classes: int) -> Array:  # (n,)
     """Return the codes by which splits are stratified: classes, or the tenths of the distribution of numbers."""
     if classes:
         return y.astype(np.intp)
-    ranks = np.argsort(np.argsort(y, kind="stable"), kind="stable")
-    tenths: Array = ranks * STRATA // max(len(y), 1)
+    tenths: Array = np.empty(len(y), dtype=np.intp)
+    tenths[np.argsort(y, kind="stable")] = np.arange(len(y)) * STRATA // max(len(y), 1)
     return tenths
 
 
