@@ -29,7 +29,7 @@ from joker.tables.encoders import (
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import LOWEST, EnsembleMember
 from joker.tables.table import DATE, TEXT, RawColumn
-from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, MAX_EXPONENT, NumberTarget
+from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, MAX_EXPONENT, NumberTarget, Trend
 
 # Rational approximations of algorithm AS 241 (Wichura, 1988), with an error below 1e-15: near the middle in
 # 0.180625 − (p − ½)², and in the tails in √(−log p) − 1.6. The coefficients of the numerator and of the denominator
@@ -90,7 +90,8 @@ def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
     encodings = _inputs(graph, model, outer)
     total = ""
     for member in ensemble.members:
-        value = _member(graph, member, encodings[member.encoding], ensemble.classes, dtype)
+        trend = None if member.trend is None else _trend(graph, member.trend, encodings[member.trend.encoding])
+        value = _member(graph, member, encodings[member.encoding], trend, ensemble.classes, dtype)
         value = graph.op("Mul", value, graph.number(member.weight))
         total = graph.op("Add", total, value) if total else value
     if not ensemble.classes:
@@ -263,11 +264,21 @@ ENCODERS: dict[type, Callable[[Graph, Any, str], str]] = {  # (rows, k), float64
 }
 
 
-def _member(graph: Graph, member: EnsembleMember, x: str, classes: int, dtype: str) -> str:  # (rows, t), float64
+def _trend(graph: Graph, trend: Trend, x: str) -> str:  # (rows, 1), float64
+    """Return the linear trend that a kernel model is added to, as `Trend.values` does."""
+    f = graph.op("MatMul", graph.cast(x, np.float64), graph.constant(trend.coefficients[:, None], "coefficients"))
+    f = graph.op("Add", f, graph.number(trend.intercept))
+    return graph.op("Min", graph.op("Max", f, graph.number(trend.low)), graph.number(trend.high))
+
+
+def _member(
+    graph: Graph, member: EnsembleMember, x: str, trend: str | None, classes: int, dtype: str
+) -> str:  # (rows, t), float64
     """Return the predictions of one kernel model, as `Member.values` does."""
     form = prediction_form(member.model)
     f = values(graph, form, graph.cast(x, inner := inner_type(form, dtype)), inner)
     f = graph.cast(f, np.float64)
+    f = f if trend is None else graph.op("Add", f, trend)
     if member.target is not None:
         return _decoded(graph, member.target, member.residuals, f)
     assert form.classes is not None

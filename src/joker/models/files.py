@@ -33,7 +33,7 @@ from joker.runtime import format_bytes, parse_device
 from joker.runtime.files import AnyPath, parse_path, replace_file
 
 FORMAT = "joker"
-VERSION = 3  # the newest version; raised when an older reader would compute other predictions
+VERSION = 4  # the newest version; raised when an older reader would compute other predictions
 KEY = "joker"  # of the safetensors metadata
 PREFIX_BYTES = 8  # the length of the header, as an integer
 MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors

@@ -43,6 +43,7 @@ from joker.tables.report import TableView, column_facts, held_out_error, member_
 from joker.tables.search import Encodings
 from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
 from joker.tables.targets import as_fitted_on, as_inputs, labelled_inputs, shape_of
+from joker.tables.trend import trend_inputs
 from joker.tuning.halving import TimeBudget
 from joker.tuning.tune import DEFAULT_KERNELS
 
@@ -147,7 +148,9 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
             problem = self._problem(X, y, sample_weight, groups, time)
             encodings = Encodings(problem)
             memory = problem.estimator.plan(encodings.x, problem.y)
-            return replace(plan_of(check_effort(self.effort), encodings), memory=memory)
+            return replace(
+                plan_of(check_effort(self.effort), encodings, trend_inputs(problem) is not None), memory=memory
+            )
 
     @property
     def feature_importances_(self) -> Array:

@@ -34,9 +34,10 @@ from joker.tables.ensemble import Ensemble, EnsembleMember, Residuals
 from joker.tables.parsing import parser
 from joker.tables.table import BOOLEAN, DATE
 from joker.tables.table import NUMBER as NUMBER_COLUMN
-from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget
+from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget, Trend
 
 VERSION = 3  # of the format: the first with table models
+TREND_VERSION = 4  # the first with linear trends
 # The attributes of a fitted table model, by their names in the document.
 FITTED = {
     "inputs": "n_features_in_",
@@ -61,7 +62,7 @@ def _describe(model: Any) -> Description:
     for number, member in enumerate(ensemble.members):
         _, inner, of_member = document_of(member.model)
         tensors |= {f"{number}.{name}": tensor for name, tensor in of_member.items()}
-        parts = {"target": encode(member.target), "residuals": encode(member.residuals)}
+        parts = {name: encode(getattr(member, name)) for name in ("target", "residuals", "trend")}
         members.append({"encoding": member.encoding, "weight": member.weight, "model": inner, **parts})
     attributes = {name: getattr(model, attribute, None) for name, attribute in FITTED.items()}
     entries = {
@@ -72,7 +73,8 @@ def _describe(model: Any) -> Description:
         "calibration": encode(model.calibration),
         "residuals": encode(model.residuals),
     }
-    return Description(VERSION, torch.device(members[0]["model"]["device"]), entries, tensors)
+    version = TREND_VERSION if any(member.trend for member in ensemble.members) else VERSION
+    return Description(version, torch.device(members[0]["model"]["device"]), entries, tensors)
 
 
 def _restore(model: Any, reader: ModelReader) -> None:
@@ -101,7 +103,7 @@ def _restore_member(number: int, reader: ModelReader) -> EnsembleMember:
     inner = restore(replace(reader, document=entry["model"], tensors=tensors))
     if not isinstance(inner, KernelEstimator):
         raise InvalidFile(f"the members of a table model must be kernel estimators; got {type(inner).__name__}")
-    values = {name: reader.decode(entry[name]) for name in MEMBER.fields}
+    values = {name: reader.decode(entry.get(name) if name == "trend" else entry[name]) for name in MEMBER.fields}
     MEMBER.check(f"member {number}", values)
     return EnsembleMember(model=inner, **values)
 
@@ -112,6 +114,8 @@ def _members_fit_the_task(v: Mapping[str, Any]) -> bool:
         is_classifier(one.model) != v["is_classifier"] or (one.target is None) != v["is_classifier"]
         for one in v["members"]
     ):
+        return False
+    if v["is_classifier"] and any(one.trend for one in v["members"]):
         return False
     if any(np.ndim(one.model.intercept_) for one in v["members"] if not v["is_classifier"]):  # several outputs
         return False
@@ -125,7 +129,11 @@ def _members_read_the_encodings(v: Mapping[str, Any]) -> bool:
     if not v["members"] or any(one.encoding >= len(encodings) for one in v["members"]):
         return False
     if None in encodings:  # inputs are used as they are
-        return {*encodings} == {None} and {one.model.n_features_in_ for one in v["members"]} == {v["width"]}
+        plain = {*encodings} == {None} and not any(one.trend for one in v["members"])
+        return plain and {one.model.n_features_in_ for one in v["members"]} == {v["width"]}
+    trends = [one.trend for one in v["members"] if one.trend]
+    if any(one.encoding >= len(encodings) or len(one.coefficients) != encodings[one.encoding].width for one in trends):
+        return False
     columns = [[kind.name for kind in encoding.kinds] for encoding in encodings]
     widths = all(one.model.n_features_in_ == encodings[one.encoding].width for one in v["members"])
     return widths and all(one == columns[0] and len(one) == v["width"] for one in columns)
@@ -136,6 +144,8 @@ def _predictions_are_finite(v: Mapping[str, Any]) -> bool:
     total = 0.0
     for member in v["members"]:
         largest, target = float(largest_prediction(member.model).max()), member.target
+        if member.trend is not None:
+            largest += max(abs(member.trend.low), abs(member.trend.high))
         if target is not None:
             spread = 0.0 if member.residuals is None else float(np.abs(member.residuals).max())
             largest = (largest + spread) * target.deviation + abs(target.mean)
@@ -185,6 +195,7 @@ MEMBER = Fields(
         "weight": Field(NUMBER, low=0, high=1),
         "target": Field(PART, of=(NumberTarget,), nullable=True),
         "residuals": Field(NUMBER, (None,), nullable=True, low=-LARGEST, high=LARGEST),
+        "trend": Field(PART, of=(Trend,), nullable=True),
     }
 )
 PARTS = Fields(
@@ -251,6 +262,14 @@ register(
     ),
     form=Field(TEXT, among=(IDENTITY, LOG, CUBE_ROOT)),
     deviation=SCALE,
+)
+register(
+    Trend,
+    ("low must be at most high", lambda v: v["low"] <= v["high"]),
+    encoding=Field(WHOLE, low=0),
+    coefficients=Field(NUMBER, (None,), low=-LARGEST, high=LARGEST),
+    low=Field(NUMBER, low=-LARGEST, high=LARGEST),
+    high=Field(NUMBER, low=-LARGEST, high=LARGEST),
 )
 register(
     Residuals,

@@ -74,6 +74,7 @@ def summary(model: Any) -> str:
     lines = [f"{type(model).__name__}, fitted", *(f"  {name}: {value}" for name, value in _facts(model))]
     for member in model.members_:
         settings = f"{member['kernel']}, bandwidth {member['bandwidth']:.3g}, λ {member['lam']:.3g}"
+        settings += ", beside a linear trend" if member.get("trend") else ""
         lines.append(f"  member of weight {member['weight']:.2f}: {settings}, gap {member['gap']:.2g}")
     return "\n".join(lines)
 
@@ -133,6 +134,7 @@ def member_facts(member: EnsembleMember) -> dict[str, Any]:
         "bandwidth": float(np.min(model.bandwidth_)),
         "gap": model.gap_,
         **({"target": member.target.form} if member.target is not None else {}),
+        **({"trend": "linear"} if member.trend is not None else {}),
     }
 
 

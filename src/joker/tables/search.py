@@ -119,6 +119,7 @@ class Encodings:
 
     def __init__(self, problem: TableProblem) -> None:
         self.problem = problem
+        self.ard_targets = problem.y  # that feature weights are for
         self._weights: dict[Any, Array | None] = {}
 
     @property
@@ -177,8 +178,13 @@ class Encodings:
         encoding, x = fit_encoding(problem.inputs, problem.y, problem.classes, kinds=self.kinds, seed=problem.seed)
         return EncodingCandidate(encoding, x, ROBUST, EQUAL, relevance=AUTO)
 
-    def candidate(self, step: EncodingStep) -> EncodingCandidate | None:
-        """Return the encoding of a step; None: its feature weights could not be fitted."""
+    def candidate(self, step: EncodingStep, y: Array | None = None) -> EncodingCandidate | None:
+        """Return the encoding of a step for some targets, by default those of the problem.
+
+        None: its feature weights could not be fitted.
+        """
+        if y is not None and not self.one_encoding:
+            return with_ard_targets(self, y).candidate(step)
         if self.one_encoding:
             return self.only
         unweighted = self.scaled[min(step.scaling, len(self.scaled) - 1)]
@@ -241,11 +247,23 @@ class Encodings:
             drawn = (some[rows_of_groups(groups[some], m, one)] for one in count(seed))
         else:
             drawn = minibatches(some, m, seed)
-        samples = ard_samples(drawn, problem.y, problem.classes, problem.row_weights)
+        samples = ard_samples(drawn, self.ard_targets, problem.classes, problem.row_weights)
         found = fit_ard(unweighted.x, unweighted.encoding.groups, samples, kernel, problem.clock.is_over)
         if rows is None:
             self._weights[key] = found
         return found
+
+
+def with_ard_targets(encodings: Encodings, y: Array) -> Encodings:
+    """Return the same encodings, with feature weights for other targets."""
+    other = Encodings(encodings.problem)
+    other.ard_targets = y
+    kinds, sample = encodings.kinds_and_sample
+    sample = replace(sample, y=coded_targets(y[sample.rows], 0))
+    other.kinds_and_sample = kinds, sample
+    other.scaled = [replace(one, error=loo_mean_square(one.x[sample.rows], sample)) for one in encodings.scaled]
+    other.weightable = encodings.weightable
+    return other
 
 
 def _kernel_of(step: EncodingStep) -> str:
