@@ -114,6 +114,8 @@ def fitted_rows(name: str, rows: int, seed: int = SEED) -> Split:
     """Return training rows only, of which a quarter is held out: for decisions on the code, which see no test row."""
     part = split(name)
     order = np.random.default_rng(seed).permutation(len(part.frame))[:rows]
+    if part.table.latest is not None:
+        order = order[np.argsort(-part.frame[part.table.latest].to_numpy()[order], kind="stable")]
     held, train = np.split(order, [round(TEST_SHARE * len(order))])
     frames = (part.frame.iloc[some].reset_index(drop=True) for some in (train, held))
     targets = (part.y.iloc[some].reset_index(drop=True) for some in (train, held))
