@@ -25,6 +25,7 @@ SAME_CORRELATION = 0.99999  # of two columns of numbers that are one up to unit 
 MAX_WHOLE = 2.0**53  # whole numbers of float64 are exact up to it
 MAX_COMPARED = 512  # columns of numbers that are compared with one another
 MAX_COMPARED_ROWS = 20_000
+SAVED_INDEX = re.compile(r"|index|unnamed: \d+|rows?|row[_ .-]?names?", re.IGNORECASE)
 # With or without another word before it: id, record_id, PassengerId, caseid, rownames, seqno, row number.
 IDENTIFIER_NAME = re.compile(
     r"|index|unnamed: \d+|uuid|guid|rows?|row[_ .-]?names?|(.*[_ .-])?id([_ .-]?(no|nr|num|number))?"
@@ -34,13 +35,16 @@ IDENTIFIER_NAME = re.compile(
 )
 
 
+IDENTIFIER = "an identifier: "  # the reason why a column is left out begins with it
+
+
 @dataclass(frozen=True)
 class ColumnKind:
     """What a column is, and why it is left out if it is."""
 
     name: str
     kind: str  # NUMBER, BOOLEAN, CATEGORY, GROUP, DATE or DROP
-    reason: str = ""  # of a column that is left out
+    reason: str = ""  # of a column that is left out, or of one that is kept for its held-out error
     code_size: float = 1.0  # of the codes of a column of groups; 1: two groups differ like two z-scores
     with_number: bool = True  # whether a column of groups is also a number: neighbouring groups are similar
     writing: str = ""  # the text format of numbers and dates that were text, under its name in model files
@@ -96,7 +100,8 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
     if column.form == TEXT:
         return _text_kind(column, missing)
     if column.form == NUMBER and _is_numbered(column, missing):
-        return ColumnKind(name, DROP, "an identifier: whole numbers, all different")
+        saved = SAVED_INDEX.fullmatch(name) is not None
+        return ColumnKind(name, DROP, "a saved index" if saved else f"{IDENTIFIER}whole numbers, all different")
     return ColumnKind(name, column.form)
 
 
@@ -129,7 +134,7 @@ def _text_kind(column: RawColumn, missing: Array) -> ColumnKind:
             f"words on average. Leave it out with columns={{{name!r}: 'drop'}}, or replace it by numbers, for example "
             "by TfidfVectorizer and TruncatedSVD of scikit-learn or by sentence embeddings."
         )
-    return ColumnKind(name, DROP, f"an identifier: {len(distinct):,} distinct values")
+    return ColumnKind(name, DROP, f"{IDENTIFIER}{len(distinct):,} distinct values")
 
 
 def _is_numbered(column: RawColumn, missing: Array) -> bool:

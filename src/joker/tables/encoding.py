@@ -83,6 +83,11 @@ class Encoding:
             result *= self.weights.astype(np.float32)
         return result
 
+    def without(self, name: str) -> Array:  # (k,)
+        """Return the numbers of the inputs that other columns than this one have."""
+        sizes = [(encoder.name, len(encoder.names)) for encoder in self.encoders]
+        return np.flatnonzero(np.concatenate([np.full(size, own != name) for own, size in sizes]))
+
     def _check_finite(self, part: Array, columns: Sequence[RawColumn]) -> None:  # (n, d)
         """Refuse values that float32 does not hold after scaling."""
         finite = np.isfinite(part).all(axis=0)
@@ -136,7 +141,8 @@ class Encoding:
                 rows.append(_fact(kind.name, "left out", kind.reason, 0, 0.0 if importances is not None else None))
             else:
                 encoder = next(encoders)
-                rows.append(_fact(kind.name, kind.kind, encoder.encoding, len(encoder.names), next(values)))
+                how = encoder.encoding + (f", {kind.reason}" if kind.reason else "")
+                rows.append(_fact(kind.name, kind.kind, how, len(encoder.names), next(values)))
         return rows
 
 

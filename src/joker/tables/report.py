@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from joker.callbacks.progress import show_steps, write_lines
 from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
+from joker.tables.choices import KEPT
 from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import EnsembleMember
@@ -91,7 +92,11 @@ def _facts(model: Any) -> Iterator[tuple[str, str]]:
     dropped = [f"{c['name']} ({c['encoding']})" for c in model.columns_ if c["kind"] == "left out"]
     if dropped:
         yield "columns left out", _some(dropped)
-    recoded = [f"{c['name']} ({c['kind']}: {c['encoding']})" for c in model.columns_ if c["kind"] not in _PLAIN]
+    recoded = [
+        f"{c['name']} ({c['kind']}: {c['encoding']})"
+        for c in model.columns_
+        if c["kind"] not in _PLAIN or c["encoding"].endswith(KEPT)
+    ]
     if recoded:
         yield "columns recoded", _some(recoded)
     if hasattr(model, "seconds_"):

@@ -19,10 +19,12 @@ from joker.data.arrays import pick
 from joker.estimators import resolve
 from joker.solvers import Reason
 from joker.solvers.methods.random_blocks import RANDOM as RANDOM_BLOCKS
+from joker.tables.choices import lasting, with_useful_identifiers
 from joker.tables.columns import (
     CATEGORY,
     DROP,
     GROUP,
+    IDENTIFIER,
     JUDGED_ROWS,
     ColumnKind,
     decide_kinds,
@@ -302,18 +304,22 @@ def choose_kinds(problem: TableProblem) -> tuple[list[ColumnKind], ArdSample]:
     asked = [j for j, kind in enumerate(kinds) if kind.kind == GROUP]
     by_group = problem.validation.kind == GROUPS
     promising = [] if by_group else promising_groups(problem.inputs, kinds, given, *targets, problem.seed)
-    if places := asked + promising:
+    identifiers = any(kind.kind == DROP and kind.reason.startswith(IDENTIFIER) for kind in kinds)
+    if (places := asked + promising) or identifiers:
         same = same_categories(problem.inputs, kinds, given, places)
         no_codes = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
         no_codes = [replace(kind, kind=DROP) if c in same else kind for c, kind in enumerate(no_codes)]
-        _, x = fit_encoding(problem.inputs, *targets, kinds=no_codes, seed=problem.seed)
+        plain, x = fit_encoding(problem.inputs, *targets, kinds=no_codes, seed=problem.seed)
         common = (x, *targets, problem.seed, problem.clock.is_over)
-        for j, kind in useful_groups(problem.inputs, kinds, places, *common).items():
+        groups = useful_groups(problem.inputs, kinds, places, *common)
+        for j, kind in lasting(problem, groups, plain, x).items():
             kinds[j] = kind
         # Not where this duplicates an existing category.
         left = [j for j in places if kinds[j].kind == NUMBER and j not in same.values()]
-        for j, kind in useful_categories(problem.inputs, kinds, left, *common).items():
+        categories = useful_categories(problem.inputs, kinds, left, plain, *common)
+        for j, kind in lasting(problem, categories, plain, x).items():
             kinds[j] = kind
+        kinds = with_useful_identifiers(problem, kinds, x)
         for c, j in same.items():
             if kinds[j].kind == GROUP:
                 kinds[c] = replace(kinds[c], kind=DROP, reason=f"the same groups as {kinds[j].name!r}")
@@ -339,6 +345,7 @@ def useful_categories(
     table: RawTable,
     kinds: Sequence[ColumnKind],
     places: Sequence[int],
+    encoding: Encoding,
     x: Array,  # (n, d), all columns as they are encoded with numbers
     y: Array,  # (n,)
     classes: int,
@@ -348,15 +355,17 @@ def useful_categories(
     """Return the columns of numbers that reduce the leave-one-out error as categories, such as codes of occupations."""
     useful: dict[int, ColumnKind] = {}
     sample = make_sample(y, classes, seed, JUDGED_ROWS)
-    before = x[sample.rows]
-    error = loo_mean_square(before, sample) if places else 0.0
+    numbers = np.ones(x.shape[1], dtype=bool)  # the inputs that remain
+    added: list[Array] = []
+    error = loo_mean_square(x[sample.rows], sample) if places else 0.0
     for j in places:
         kind = replace(kinds[j], kind=CATEGORY)
         _, part = fit_column(table.columns[j], kind, y, classes, ROBUST, seed)
-        joined = np.hstack([before, part(sample.rows)])
-        found = loo_mean_square(joined, sample)
+        others = numbers & np.isin(np.arange(len(numbers)), encoding.without(kind.name))
+        replaced = [*added, part(sample.rows)]
+        found = loo_mean_square(np.hstack([x[sample.rows][:, others], *replaced]), sample)
         if found < (1 - MIN_CATEGORY_GAIN) * error:
-            useful[j], before, error = kind, joined, found
+            useful[j], numbers, added, error = kind, others, replaced, found
         if out_of_time():
             break
     return useful
