@@ -1,4 +1,4 @@
-"""Decisions on columns that rules propose and errors on held-out rows confirm: identifiers, and codes of groups."""
+"""Decisions on columns that rules propose and errors on held-out rows confirm: identifiers, text, codes of groups."""
 
 from __future__ import annotations
 
@@ -10,41 +10,65 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from joker.tables.columns import DROP, IDENTIFIER, JUDGED_ROWS, ColumnKind, rows_of_groups
+from joker.tables.columns import CATEGORY, DROP, IDENTIFIER, JUDGED_ROWS, ColumnKind, mean_words, rows_of_groups
 from joker.tables.encoders import ROBUST
 from joker.tables.encoding import Encoding, fit_column
 from joker.tables.optimism import time_column
 from joker.tables.problem import TableProblem
-from joker.tables.table import NUMBER
+from joker.tables.table import NUMBER, TEXT
 from joker.tuning.ard import BANDWIDTHS, CONSTANT, PENALTIES, ArdSample, coded_targets, loo_mean_square, make_sample
 
 Array = NDArray[Any]
-MIN_IDENTIFIER_GAIN = 0.02  # share of the leave-one-out error that an identifier must save as a number
+# Shares of the leave-one-out error that a column must save as another kind; text is left out if that does no harm.
+GAINS = {NUMBER: 0.02, TEXT: 0.01, DROP: 0.0}
+MIN_TEXTS, MIN_WORDS = 200, 2.0  # distinct values of a category that may be text, and their mean number of words
 LATER_SHARE = 0.25  # of the rows of a sample: the latest ones, which are predicted from the others
 KEPT = "by its name an identifier, which lowers the held-out error"
 
 
-def with_useful_identifiers(problem: TableProblem, kinds: Sequence[ColumnKind], x: Array) -> list[ColumnKind]:
-    """Return the kinds with the identifiers as numbers that reduce the leave-one-out error, such as numbers in order.
+def with_useful_proposals(
+    problem: TableProblem, kinds: Sequence[ColumnKind], encoding: Encoding, x: Array
+) -> list[ColumnKind]:
+    """Return the kinds after the proposals of other ones that reduce the leave-one-out error.
 
-    ``x`` (n, d) are the inputs of the other columns.
+    A column that seems to be an identifier is proposed as a number, and one of many words as text, which is left out
+    where it does not help. ``x`` (n, d) are the inputs of all columns that are not left out.
     """
     kinds = list(kinds)
     sample = make_sample(problem.y, problem.classes, problem.seed, JUDGED_ROWS)
-    places = [j for j, kind in enumerate(kinds) if kind.kind == DROP and kind.reason.startswith(IDENTIFIER)]
-    places = [j for j in places if problem.inputs.columns[j].form == NUMBER]
-    before = x[sample.rows]
-    error = loo_mean_square(before, sample) if places else 0.0
-    for j in places:
+    some, kept, added = x[sample.rows], np.ones(x.shape[1], dtype=bool), list[Array]()
+    proposals = proposed(problem, kinds)
+    error = loo_mean_square(some, sample) if proposals else 0.0
+    for j, kind in proposals.items():
         if problem.clock.is_over():
             break
-        kind = replace(kinds[j], kind=NUMBER, reason=KEPT)
-        _, part = fit_column(problem.inputs.columns[j], kind, problem.y, problem.classes, ROBUST, problem.seed)
-        joined = np.hstack([before, part(sample.rows)])
-        found = loo_mean_square(joined, sample)
-        if found < (1 - MIN_IDENTIFIER_GAIN) * error:
-            kinds[j], before, error = kind, joined, found
+        others = kept & np.isin(np.arange(len(kept)), encoding.without(kind.name))
+        replaced = added
+        if kind.kind != DROP:
+            _, part = fit_column(problem.inputs.columns[j], kind, problem.y, problem.classes, ROBUST, problem.seed)
+            replaced = [*added, part(sample.rows)]
+        found = loo_mean_square(np.hstack([some[:, others], *replaced]), sample)
+        if found < (1 - GAINS[kind.kind]) * error:
+            kinds[j], kept, added, error = kind, others, replaced, found
     return kinds
+
+
+def proposed(problem: TableProblem, kinds: Sequence[ColumnKind]) -> dict[int, ColumnKind]:
+    """Return other kinds of columns that held-out rows may confirm."""
+    found = {}
+    for j, (column, kind) in enumerate(zip(problem.inputs.columns, kinds, strict=True)):
+        identifier = kind.kind == DROP and kind.reason.startswith(IDENTIFIER)
+        if kind.name in (problem.columns or {}):
+            continue
+        if identifier and column.form == NUMBER:
+            found[j] = replace(kind, kind=NUMBER, reason=KEPT)
+        elif kind.kind == TEXT:
+            found[j] = replace(kind, kind=DROP, reason="text that does not lower the held-out error")
+        elif column.form == TEXT and (identifier or kind.kind == CATEGORY) and not column.declared_category:
+            levels = set(column.values[~column.missing])
+            if len(levels) >= MIN_TEXTS and mean_words(levels) >= MIN_WORDS:
+                found[j] = replace(kind, kind=TEXT, reason="")
+    return found
 
 
 def lasting(

@@ -17,7 +17,7 @@ from joker.tuning.ard import ArdSample, coded_targets, loo_mean_square
 
 Array = NDArray[Any]
 CATEGORY, GROUP, DROP, AUTO = "category", "group", "drop", "auto"
-KINDS = (NUMBER, CATEGORY, GROUP, DATE, DROP, AUTO)
+KINDS = (NUMBER, CATEGORY, GROUP, DATE, TEXT, DROP, AUTO)
 MIN_IDENTIFIER_ROWS = 30  # with fewer rows a column of distinct words may still be a category
 IDENTIFIER_SHARE = 0.95  # distinct values, as a share of the rows, of a column of text that is an identifier
 FREE_TEXT_WORDS = 5.0  # mean number of words of a column of distinct values that is free text
@@ -43,7 +43,7 @@ class ColumnKind:
     """What a column is, and why it is left out if it is."""
 
     name: str
-    kind: str  # NUMBER, BOOLEAN, CATEGORY, GROUP, DATE or DROP
+    kind: str  # NUMBER, BOOLEAN, CATEGORY, GROUP, DATE, TEXT or DROP
     reason: str = ""  # of a column that is left out, or of one that is kept for its held-out error
     code_size: float = 1.0  # of the codes of a column of groups; 1: two groups differ like two z-scores
     with_number: bool = True  # whether a column of groups is also a number: neighbouring groups are similar
@@ -90,6 +90,10 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
         )
     if given == NUMBER and column.form == TEXT:
         raise InvalidData(f"a column of numbers must have numbers; column {name!r} has text. Convert it first.")
+    if given == TEXT and column.form != TEXT:
+        raise InvalidData(
+            f"a column of text must have text; column {name!r} has {column.form}. Leave it out of columns."
+        )
     if given == GROUP and not has_whole_numbers(column):
         raise InvalidData(
             f"a column of groups must have whole numbers; column {name!r} has others. Use "
@@ -127,14 +131,14 @@ def _text_kind(column: RawColumn, missing: Array) -> ColumnKind:
     many = len(distinct) >= IDENTIFIER_SHARE * len(present) and len(present) >= MIN_IDENTIFIER_ROWS
     if not many:
         return ColumnKind(name, CATEGORY)
-    words = float(np.mean([len(value.split()) for value in list(distinct)[:1_000]]))
-    if words >= FREE_TEXT_WORDS:
-        raise InvalidData(
-            f"text must be categories; column {name!r} is free text: {len(distinct):,} distinct values of {words:.0f} "
-            f"words on average. Leave it out with columns={{{name!r}: 'drop'}}, or replace it by numbers, for example "
-            "by TfidfVectorizer and TruncatedSVD of scikit-learn or by sentence embeddings."
-        )
+    if mean_words(distinct) >= FREE_TEXT_WORDS:
+        return ColumnKind(name, TEXT)
     return ColumnKind(name, DROP, f"{IDENTIFIER}{len(distinct):,} distinct values")
+
+
+def mean_words(values: Collection[str]) -> float:
+    """Return the mean number of words of some texts."""
+    return float(np.mean([len(value.split()) for value in sorted(values)[:1_000]])) if values else 0.0
 
 
 def _is_numbered(column: RawColumn, missing: Array) -> bool:

@@ -32,9 +32,10 @@ from joker.tables.encoders import (
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
 from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.text import TextEncoder, fit_text
 
 Array = NDArray[Any]
-AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
+AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | TextEncoder
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
 MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
@@ -168,7 +169,7 @@ def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
     """The sizes of the sets of inputs of a column that have a weight of their own."""
     if isinstance(encoder, GroupEncoder) and encoder.number is not None:
         return len(encoder.number.names), CODE_INPUTS
-    return (len(encoder.names),)
+    return encoder.sizes if isinstance(encoder, TextEncoder) else (len(encoder.names),)
 
 
 def _fact(name: str, kind: str, encoding: str, width: int, importance: float | None) -> dict[str, Any]:
@@ -177,7 +178,7 @@ def _fact(name: str, kind: str, encoding: str, width: int, importance: float | N
 
 def _as_kind(column: RawColumn, kind: ColumnKind) -> RawColumn:
     """The values of a column in the form that its encoder reads."""
-    if kind.kind in (CATEGORY, column.form):
+    if kind.kind in (CATEGORY, TEXT, column.form):
         return column
     wanted = DATE if kind.kind == DATE else NUMBER
     if column.missing.all():  # the values of a file say nothing of their kind
@@ -268,6 +269,8 @@ def fit_column(
         encoder = fit_date(column)
     elif kind.kind == GROUP:
         encoder = fit_group(column, scaling, kind.code_size, with_number=kind.with_number)
+    elif kind.kind == TEXT:
+        return fit_text(column, y, classes, seed)
     elif kind.kind != CATEGORY:
         encoder = fit_number(column, scaling)
     else:

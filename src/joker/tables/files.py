@@ -34,10 +34,12 @@ from joker.tables.ensemble import Ensemble, EnsembleMember, Residuals
 from joker.tables.parsing import parser
 from joker.tables.table import BOOLEAN, DATE
 from joker.tables.table import NUMBER as NUMBER_COLUMN
+from joker.tables.table import TEXT as TEXT_COLUMN
 from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget, Trend
+from joker.tables.text import BUCKETS, TextEncoder
 
 VERSION = 3  # of the format: the first with table models
-TREND_VERSION = 4  # the first with linear trends
+VERSION_OF_TRENDS = 4  # the first with linear trends and text
 # The attributes of a fitted table model, by their names in the document.
 FITTED = {
     "inputs": "n_features_in_",
@@ -73,7 +75,9 @@ def _describe(model: Any) -> Description:
         "calibration": encode(model.calibration),
         "residuals": encode(model.residuals),
     }
-    version = TREND_VERSION if any(member.trend for member in ensemble.members) else VERSION
+    encoders = [encoder for one in ensemble.encodings if one is not None for encoder in one.encoders]
+    new = any(member.trend for member in ensemble.members) or any(isinstance(one, TextEncoder) for one in encoders)
+    version = VERSION_OF_TRENDS if new else VERSION
     return Description(version, torch.device(members[0]["model"]["device"]), entries, tensors)
 
 
@@ -236,11 +240,12 @@ SCALE = Field(NUMBER, low=0, open=True)
 LEVELS = Field(TEXT, ("levels",), tuple, distinct=True)
 SCALED = Field(NUMBER, ("levels", "t"), low=-LARGEST, high=LARGEST)
 NULLABLE_NUMBER = Field(PART, of=(NumberEncoder,), nullable=True)
-ENCODERS = (DateEncoder, GroupEncoder, LevelEncoder, NumberEncoder, StatisticEncoder)
+ENCODERS = (DateEncoder, GroupEncoder, LevelEncoder, NumberEncoder, StatisticEncoder, TextEncoder)
 ENCODERS_OF = {
     CATEGORY: (LevelEncoder, StatisticEncoder),
     DATE: (DateEncoder,),
     GROUP: (GroupEncoder,),
+    TEXT_COLUMN: (TextEncoder,),
 }  # else a number
 register(
     Calibration,
@@ -250,7 +255,7 @@ register(
 register(
     ColumnKind,
     ("the text format must be known", lambda v: not v["writing"] or callable(parser(v["writing"]))),
-    kind=Field(TEXT, among=(NUMBER_COLUMN, BOOLEAN, CATEGORY, GROUP, DATE, DROP)),
+    kind=Field(TEXT, among=(NUMBER_COLUMN, BOOLEAN, CATEGORY, GROUP, DATE, TEXT_COLUMN, DROP)),
     code_size=FACTOR,
 )
 register(
@@ -313,6 +318,14 @@ register(
     groups=Field(NUMBER, (None,), tuple, ascending=True, distinct=True),
     size=FACTOR,
     number=NULLABLE_NUMBER,
+)
+register(
+    TextEncoder,
+    ("the functions must be vectors and regressions", lambda v: v["vectors"] <= len(v["offset"])),
+    idf=Field(NUMBER, (BUCKETS,), low=0, high=LARGEST),
+    table=Field(NUMBER, (BUCKETS, "k"), low=-LARGEST, high=LARGEST),
+    offset=Field(NUMBER, ("k",), low=-LARGEST, high=LARGEST),
+    vectors=Field(WHOLE, low=0),
 )
 register(
     Encoding,

@@ -19,12 +19,11 @@ from joker.data.arrays import pick
 from joker.estimators import resolve
 from joker.solvers import Reason
 from joker.solvers.methods.random_blocks import RANDOM as RANDOM_BLOCKS
-from joker.tables.choices import lasting, with_useful_identifiers
+from joker.tables.choices import lasting, proposed, with_useful_proposals
 from joker.tables.columns import (
     CATEGORY,
     DROP,
     GROUP,
-    IDENTIFIER,
     JUDGED_ROWS,
     ColumnKind,
     decide_kinds,
@@ -304,8 +303,7 @@ def choose_kinds(problem: TableProblem) -> tuple[list[ColumnKind], ArdSample]:
     asked = [j for j, kind in enumerate(kinds) if kind.kind == GROUP]
     by_group = problem.validation.kind == GROUPS
     promising = [] if by_group else promising_groups(problem.inputs, kinds, given, *targets, problem.seed)
-    identifiers = any(kind.kind == DROP and kind.reason.startswith(IDENTIFIER) for kind in kinds)
-    if (places := asked + promising) or identifiers:
+    if (places := asked + promising) or proposed(problem, kinds):
         same = same_categories(problem.inputs, kinds, given, places)
         no_codes = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
         no_codes = [replace(kind, kind=DROP) if c in same else kind for c, kind in enumerate(no_codes)]
@@ -319,7 +317,7 @@ def choose_kinds(problem: TableProblem) -> tuple[list[ColumnKind], ArdSample]:
         categories = useful_categories(problem.inputs, kinds, left, plain, *common)
         for j, kind in lasting(problem, categories, plain, x).items():
             kinds[j] = kind
-        kinds = with_useful_identifiers(problem, kinds, x)
+        kinds = with_useful_proposals(problem, kinds, plain, x)
         for c, j in same.items():
             if kinds[j].kind == GROUP:
                 kinds[c] = replace(kinds[c], kind=DROP, reason=f"the same groups as {kinds[j].name!r}")

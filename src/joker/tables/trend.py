@@ -20,7 +20,7 @@ from joker.tables.columns import DROP, GROUP, decide_kinds
 from joker.tables.encoders import Z_SCORE, DateEncoder, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding
 from joker.tables.problem import TableProblem
-from joker.tables.table import NUMBER, RawTable, is_limited
+from joker.tables.table import NUMBER, TEXT, RawTable, is_limited
 from joker.tables.targets import Trend
 from joker.tuning.splits import Split
 from joker.tuning.validation import FOLDS
@@ -114,7 +114,7 @@ def trend_inputs(problem: TableProblem) -> TrendInputs | None:
     without = problem.validation.column
     kinds = decide_kinds(problem.inputs, problem.columns)
     kinds = [replace(kind, kind=NUMBER) if kind.kind == GROUP else kind for kind in kinds]
-    kinds = [replace(kind, kind=DROP) if kind.name == without else kind for kind in kinds]
+    kinds = [replace(kind, kind=DROP) if kind.name == without or kind.kind == TEXT else kind for kind in kinds]
     encoding, x = fit_encoding(problem.inputs, problem.y, 0, kinds=kinds, scaling=Z_SCORE, seed=problem.seed)
     numbers = any(isinstance(e, DateEncoder | NumberEncoder) for e in encoding.encoders)
     if not numbers or not x.any() or x.shape[1] > min(MAX_TREND_INPUTS, n // MIN_ROWS_OF_INPUT):
