@@ -224,7 +224,7 @@ def main() -> None:
     parser.add_argument("--label", default="now", help="the name of the state of the code")
     parser.add_argument("--only", default=",".join(TABLES), help="tables, separated by commas")
     parser.add_argument("--efforts", default="1,3", help="of joker, separated by commas")
-    parser.add_argument("--others", action="store_true", help="fit the other models")
+    parser.add_argument("--others", default="", help="other models to fit, separated by commas, or all")
     parser.add_argument("--given", action="store_true", help="fit joker with the best kinds that a user could give")
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=common.RESULTS)
@@ -239,7 +239,8 @@ def main() -> None:
     efforts = [f"effort {effort}" for effort in given.efforts.split(",") if effort]
     efforts += [f"{effort}, columns given" for effort in efforts if given.given]
     for name in given.only.split(","):
-        for model in [*efforts, *(OTHERS if given.others else ())]:
+        others = [*OTHERS] if given.others == "all" else [one for one in given.others.split(",") if one]
+        for model in [*efforts, *others]:
             if model.endswith("given") and not TABLES[name].columns:
                 continue
             command = [sys.executable, __file__, "--cell", name, model]

@@ -174,7 +174,7 @@ def fit_ensemble(
     )
 
 
-def plan_of(effort: int, encodings: Encodings, trends: bool) -> SearchPlan:
+def plan_of(effort: int, encodings: Encodings, trends: bool = False) -> SearchPlan:
     """Return the plan of a fit; ``trends`` says whether there are candidates with a trend."""
     problem = encodings.problem
     validation, n = problem.validation, len(problem.y)
