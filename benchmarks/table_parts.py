@@ -19,8 +19,9 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,31 +61,69 @@ def _nothing(*given: Any, **named: Any) -> None:
     """Take the place of a function that proposes a part."""
 
 
-# A part is taken out by another value in the place of a name of a module.
-PARTS: dict[str, tuple[str, str, Any]] = {
-    "linear trend": ("joker.tables.refit", "trend_inputs", _nothing),
+def _all(problem: Any, kinds: Any, encoding: Any, x: Any) -> dict[int, Any]:
+    """Confirm all codes, in place of `joker.tables.choices.lasting`."""
+    return dict(kinds)
+
+
+def _kinds(model: Any) -> Iterator[Any]:
+    return (kind for encoding in model.ensemble.encodings for kind in encoding.kinds)
+
+
+@dataclass(frozen=True)
+class Part:
+    """How a part is taken out: values in the place of names of modules."""
+
+    changes: tuple[tuple[str, str, Any], ...]
+    has: Callable[[Any], bool]  # whether a model was fitted with it; else taking it out changes nothing
+
+
+PARTS = {
+    "linear trend": Part(
+        (("joker.tables.refit", "trend_inputs", _nothing),),
+        lambda model: any(member.trend is not None for member in model.ensemble.members),
+    ),
+    "identifiers as numbers": Part(
+        (("joker.tables.choices", "GAINS", {"number": 1.0, "text": 0.01, "drop": 0.0}),),
+        lambda model: any(kind.kind == "number" and kind.reason for kind in _kinds(model)),
+    ),
+    "codes that later rows confirm": Part(
+        (("joker.tables.search", "lasting", _all),), lambda model: any(map(_orders, model.feature_names_in_))
+    ),
+    "text": Part(
+        (
+            ("joker.tables.columns", "FREE_TEXT_WORDS", math.inf),
+            ("joker.tables.choices", "MIN_TEXTS", math.inf),
+        ),
+        lambda model: any(kind.kind == "text" for kind in _kinds(model)),
+    ),
 }
 WITH_ALL = "all parts"
+
+
+def _orders(name: str) -> bool:
+    from joker.tables.optimism import TIME_NAME
+
+    return TIME_NAME.fullmatch(name) is not None
 
 
 @contextmanager
 def without(part: str) -> Iterator[None]:
     """Take a part out."""
-    if part == WITH_ALL:
-        yield
-        return
-    module, attribute, value = PARTS[part]
-    owner = importlib.import_module(module)
-    before = getattr(owner, attribute)
-    setattr(owner, attribute, value)
+    changes = () if part == WITH_ALL else PARTS[part].changes
+    owners = [(importlib.import_module(module), name, value) for module, name, value in changes]
+    before = [getattr(owner, name) for owner, name, _ in owners]
+    for owner, name, value in owners:
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, attribute, before)
+        for (owner, name, _), value in zip(owners, before, strict=True):
+            setattr(owner, name, value)
 
 
-def measure(part: str, some: named_tables.Split, effort: int) -> dict[str, Any]:
-    """Return the loss without one part on one table, and the CPU seconds of the fit."""
+def measure(part: str, some: named_tables.Split, effort: int) -> tuple[Any, dict[str, Any]]:
+    """Return the model without one part on one table, its loss and the CPU seconds of the fit."""
     from sklearn.metrics import log_loss
 
     model = named_tables.joker_model(some.table.classes, effort)
@@ -98,7 +137,7 @@ def measure(part: str, some: named_tables.Split, effort: int) -> dict[str, Any]:
         loss = log_loss(some.test_y[known], p, labels=model.classes_)
     else:
         loss = np.mean((model.predict(some.test_frame) - some.test_y) ** 2) / np.var(some.test_y)
-    return {"loss": round(float(loss), 5), "cpu_seconds": round(seconds, 1)}
+    return model, {"loss": round(float(loss), 5), "cpu_seconds": round(seconds, 1)}
 
 
 def measure_table(name: str, rows: int, effort: int, parts: list[str]) -> None:
@@ -109,7 +148,11 @@ def measure_table(name: str, rows: int, effort: int, parts: list[str]) -> None:
     torch.set_num_threads(1)
     named_tables.TABLES.update(MORE)
     some = named_tables.fitted_rows(name, rows)
-    print(json.dumps({part: measure(part, some, effort) for part in parts}))
+    model, found = measure(WITH_ALL, some, effort)
+    results = {WITH_ALL: found}
+    for part in parts:
+        results[part] = measure(part, some, effort)[1] if PARTS[part].has(model) else {**found, "not used": True}
+    print(json.dumps(results))
 
 
 def summary(tables: dict[str, Any], part: str) -> dict[str, Any]:
@@ -117,7 +160,7 @@ def summary(tables: dict[str, Any], part: str) -> dict[str, Any]:
     both = {name: (found[WITH_ALL], found[part]) for name, found in tables.items() if part in found}
     losses = {name: (a["loss"], b["loss"]) for name, (a, b) in both.items() if "loss" in a and "loss" in b}
     changed = {name: a / b for name, (a, b) in losses.items() if a != b}
-    cost = [a["cpu_seconds"] / b["cpu_seconds"] for a, b in both.values() if "loss" in a and "loss" in b]
+    cost = [a["cpu_seconds"] / b["cpu_seconds"] for a, b in both.values() if "not used" not in b]
     better = sum(one < 1 for one in changed.values())
     mean = math.exp(sum(map(math.log, changed.values())) / len(changed)) if changed else 1.0
     return {
@@ -143,7 +186,7 @@ def main() -> None:
     given = parser.parse_args()
     parts = [part for part in PARTS if given.only in part]
     if given.table:
-        measure_table(given.table, given.rows, given.effort, [WITH_ALL, *parts])
+        measure_table(given.table, given.rows, given.effort, parts)
         return
     path = given.out / "table_parts.json"
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"tables": {}}
