@@ -46,6 +46,7 @@ MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
 NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
 MAX_NARROWER = 3  # steps
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
+MIN_TREND_GAIN = 0.02  # share of the leave-one-out error that a trend must save to be in the first candidates
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
 FIRST_EPOCHS = 2
 MIN_SECONDS = 0.1  # that a fit has after the time limit
@@ -537,5 +538,5 @@ def choose_target_transforms(problem: TableProblem, trends: TrendInputs | None) 
             wrong = wrong * deviation
             found = target.decode(coded - wrong, residual_quantiles(wrong))
             losses[with_trend, transform] = float(np.mean((found - y) ** 2))
-    ranked = sorted(losses, key=lambda one: losses[one])
+    ranked = sorted(losses, key=lambda one: losses[one] * (1 + MIN_TREND_GAIN * one[0]))
     return {with_trend: next(form for flag, form in ranked if flag == with_trend) for with_trend, _ in ranked}
