@@ -308,15 +308,17 @@ def work_of(x: Any, y: Any, classes: int = 0, **settings: Any) -> TableSearch:
     given = {"validation": Validation(GIVEN, given=[FOLD]), **settings}
     problem = TableProblem(x, y, classes, kind(standardize=False), **given)
     encodings = Encodings(problem)
-    return TableSearch(problem, encodings, None if classes else IDENTITY, plan_of(1, encodings))
+    return TableSearch(problem, encodings, {False: None if classes else IDENTITY}, plan_of(1, encodings))
 
 
 def candidate_of(work: TableSearch, *, lam: float = 0.01, encoding: int = 0, **settings: Any) -> EnsembleCandidate:
     """Return a candidate that was fitted on the first rows."""
     problem = work.problem
     model = type(problem.estimator)(lam=lam, random_state=0, standardize=False, **settings)
-    model.fit(problem.inputs[:SEARCHED], work.y[:SEARCHED])
-    bare = EnsembleCandidate(EnsembleMember(encoding, model, 1.0, work.target), np.zeros(0), None, problem.inputs)
+    (goal,) = work.goals
+    model.fit(problem.inputs[:SEARCHED], goal.left[:SEARCHED])
+    member = EnsembleMember(encoding, model, 1.0, goal.target)
+    bare = EnsembleCandidate(member, np.zeros(0), None, problem.inputs, goal=goal)
     return work._with_model(bare, model, SEARCHED)
 
 

@@ -33,9 +33,10 @@ from joker.tables.encoders import (
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
 from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.text import TextEncoder, fit_text
 
 Array = NDArray[Any]
-AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
+AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | TextEncoder
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
 MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
@@ -101,6 +102,11 @@ class Encoding:
                     result[part, place : place + encoded.shape[1]] = encoded
         return result
 
+    def without(self, name: str) -> Array:  # (k,)
+        """Return the numbers of the inputs that other columns than this one have."""
+        sizes = [(encoder.name, len(encoder.names)) for encoder in self.encoders]
+        return np.flatnonzero(np.concatenate([np.full(size, own != name) for own, size in sizes]))
+
     def _check_finite(self, part: Array, columns: Sequence[RawColumn]) -> None:  # (n, d)
         """Refuse values that float32 does not hold after scaling."""
         finite = np.isfinite(part).all(axis=0)
@@ -155,7 +161,8 @@ class Encoding:
                 rows.append(_fact(kind.name, "left out", kind.reason, 0, 0.0 if importances is not None else None))
             else:
                 encoder = next(encoders)
-                rows.append(_fact(kind.name, kind.kind, encoder.encoding, len(encoder.names), next(values)))
+                how = encoder.encoding + (f", {kind.reason}" if kind.reason else "")
+                rows.append(_fact(kind.name, kind.kind, how, len(encoder.names), next(values)))
         return rows
 
 
@@ -181,7 +188,7 @@ def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
     """The sizes of the sets of inputs of a column that have a weight of their own."""
     if isinstance(encoder, GroupEncoder) and encoder.number is not None:
         return len(encoder.number.names), CODE_INPUTS
-    return (len(encoder.names),)
+    return encoder.sizes if isinstance(encoder, TextEncoder) else (len(encoder.names),)
 
 
 def _fact(name: str, kind: str, encoding: str, width: int, importance: float | None) -> dict[str, Any]:
@@ -190,7 +197,7 @@ def _fact(name: str, kind: str, encoding: str, width: int, importance: float | N
 
 def _as_kind(column: RawColumn, kind: ColumnKind) -> RawColumn:
     """The values of a column in the form that its encoder reads."""
-    if kind.kind in (CATEGORY, column.form):
+    if kind.kind in (CATEGORY, TEXT, column.form):
         return column
     wanted = DATE if kind.kind == DATE else NUMBER
     if column.missing.all():  # the values of a file say nothing of their kind
@@ -305,6 +312,8 @@ def fit_column(
         encoder = fit_date(column)
     elif kind.kind == GROUP:
         encoder = fit_group(column, scaling, kind.code_size, with_number=kind.with_number)
+    elif kind.kind == TEXT:
+        return fit_text(column, y, classes, seed)
     elif kind.kind != CATEGORY:
         encoder = fit_number(column, scaling)
     else:

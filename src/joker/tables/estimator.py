@@ -45,6 +45,7 @@ from joker.tables.search import Encodings
 from joker.tables.spread import Spread, spread_of
 from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
 from joker.tables.targets import as_fitted_on, as_inputs, labelled_inputs, shape_of
+from joker.tables.trend import trend_inputs
 from joker.tuning.halving import TimeBudget
 from joker.tuning.tune import DEFAULT_KERNELS, least_budget
 
@@ -160,7 +161,8 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
             problem = self._problem(X, y, sample_weight, groups, time)
             encodings = Encodings(problem)
             memory = problem.estimator.plan(in_memory(encodings.x), problem.y)
-            return replace(plan_of(check_effort(self.effort), encodings), memory=memory)
+            plan = plan_of(check_effort(self.effort), encodings, trend_inputs(problem) is not None)
+            return replace(plan, memory=memory)
 
     @property
     def feature_importances_(self) -> Array:

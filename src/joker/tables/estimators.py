@@ -26,7 +26,7 @@ Array = NDArray[Any]
 PARAMETERS = """
 columns : mapping from str to str, or None
     The kinds of some columns, in place of the decision of the fit: ``"number"``, ``"category"``, ``"group"``,
-    ``"date"`` or ``"drop"``.
+    ``"date"``, ``"text"`` or ``"drop"``.
 scoring : str, callable or None
     The scorer of scikit-learn that `joker.tune` chooses settings by; by default the loss decides.
 effort : int

@@ -36,10 +36,12 @@ from joker.tables.parsing import parser
 from joker.tables.spread import Spread
 from joker.tables.table import BOOLEAN, DATE
 from joker.tables.table import NUMBER as NUMBER_COLUMN
-from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget
+from joker.tables.table import TEXT as TEXT_COLUMN
+from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget, Trend
+from joker.tables.text import BUCKETS, TextEncoder
 
 VERSION = 3  # of the format: the first with table models
-SPREAD_VERSION = 4  # the first with a scale of errors
+NEWER_VERSION = 4  # the first with a scale of errors, linear trends and text
 # The attributes of a fitted table model, by their names in the document.
 FITTED = {
     "inputs": "n_features_in_",
@@ -64,7 +66,7 @@ def _describe(model: Any) -> Description:
     for number, member in enumerate(ensemble.members):
         _, inner, of_member = document_of(member.model)
         tensors |= {f"{number}.{name}": tensor for name, tensor in of_member.items()}
-        parts = {"target": encode(member.target), "residuals": encode(member.residuals)}
+        parts = {name: encode(getattr(member, name)) for name in ("target", "residuals", "trend")}
         members.append({"encoding": member.encoding, "weight": member.weight, "model": inner, **parts})
     attributes = {name: getattr(model, attribute, None) for name, attribute in FITTED.items()}
     entries = {
@@ -82,7 +84,10 @@ def _describe(model: Any) -> Description:
             "model": inner,
             **{name: encode(getattr(model.spread, name)) for name in SPREAD_FIELDS.fields},
         }
-    version = VERSION if model.spread is None else SPREAD_VERSION
+    encoders = [encoder for one in ensemble.encodings if one is not None for encoder in one.encoders]
+    newer = model.spread is not None or any(member.trend for member in ensemble.members)
+    newer = newer or any(isinstance(one, TextEncoder) for one in encoders)
+    version = NEWER_VERSION if newer else VERSION
     return Description(version, torch.device(members[0]["model"]["device"]), entries, tensors)
 
 
@@ -128,7 +133,7 @@ def _restore_spread(reader: ModelReader) -> Spread:
 def _restore_member(number: int, reader: ModelReader) -> EnsembleMember:
     entry = reader.document["members"][number]
     inner = _restore_inner(reader, entry["model"], f"{number}.")
-    values = {name: reader.decode(entry[name]) for name in MEMBER.fields}
+    values = {name: reader.decode(entry.get(name) if name == "trend" else entry[name]) for name in MEMBER.fields}
     MEMBER.check(f"member {number}", values)
     return EnsembleMember(model=inner, **values)
 
@@ -152,6 +157,8 @@ def _members_fit_the_task(v: Mapping[str, Any]) -> bool:
         for one in v["members"]
     ):
         return False
+    if v["is_classifier"] and any(one.trend for one in v["members"]):
+        return False
     if any(np.ndim(one.model.intercept_) for one in v["members"] if not v["is_classifier"]):  # several outputs
         return False
     codes = [np.asarray(one.model.classes_) for one in v["members"] if v["is_classifier"]]
@@ -164,7 +171,11 @@ def _members_read_the_encodings(v: Mapping[str, Any]) -> bool:
     if not v["members"] or any(one.encoding >= len(encodings) for one in v["members"]):
         return False
     if None in encodings:  # inputs are used as they are
-        return {*encodings} == {None} and {one.model.n_features_in_ for one in v["members"]} == {v["width"]}
+        plain = {*encodings} == {None} and not any(one.trend for one in v["members"])
+        return plain and {one.model.n_features_in_ for one in v["members"]} == {v["width"]}
+    trends = [one.trend for one in v["members"] if one.trend]
+    if any(one.encoding >= len(encodings) or len(one.coefficients) != encodings[one.encoding].width for one in trends):
+        return False
     columns = [[kind.name for kind in encoding.kinds] for encoding in encodings]
     widths = all(one.model.n_features_in_ == encodings[one.encoding].width for one in v["members"])
     return widths and all(one == columns[0] and len(one) == v["width"] for one in columns)
@@ -175,6 +186,8 @@ def _predictions_are_finite(v: Mapping[str, Any]) -> bool:
     total = 0.0
     for member in v["members"]:
         largest, target = float(largest_prediction(member.model).max()), member.target
+        if member.trend is not None:
+            largest += max(abs(member.trend.low), abs(member.trend.high))
         if target is not None:
             spread = 0.0 if member.residuals is None else float(np.abs(member.residuals).max())
             largest = (largest + spread) * target.deviation + abs(target.mean)
@@ -224,6 +237,7 @@ MEMBER = Fields(
         "weight": Field(NUMBER, low=0, high=1),
         "target": Field(PART, of=(NumberTarget,), nullable=True),
         "residuals": Field(NUMBER, (None,), nullable=True, low=-LARGEST, high=LARGEST),
+        "trend": Field(PART, of=(Trend,), nullable=True),
     }
 )
 SPREAD = "spread."  # before the names of its tensors
@@ -279,11 +293,12 @@ SCALE = Field(NUMBER, low=0, open=True)
 LEVELS = Field(TEXT, ("levels",), tuple, distinct=True)
 SCALED = Field(NUMBER, ("levels", "t"), low=-LARGEST, high=LARGEST)
 NULLABLE_NUMBER = Field(PART, of=(NumberEncoder,), nullable=True)
-ENCODERS = (DateEncoder, GroupEncoder, LevelEncoder, NumberEncoder, StatisticEncoder)
+ENCODERS = (DateEncoder, GroupEncoder, LevelEncoder, NumberEncoder, StatisticEncoder, TextEncoder)
 ENCODERS_OF = {
     CATEGORY: (LevelEncoder, StatisticEncoder),
     DATE: (DateEncoder,),
     GROUP: (GroupEncoder,),
+    TEXT_COLUMN: (TextEncoder,),
 }  # else a number
 register(
     Calibration,
@@ -293,7 +308,7 @@ register(
 register(
     ColumnKind,
     ("the text format must be known", lambda v: not v["writing"] or callable(parser(v["writing"]))),
-    kind=Field(TEXT, among=(NUMBER_COLUMN, BOOLEAN, CATEGORY, GROUP, DATE, DROP)),
+    kind=Field(TEXT, among=(NUMBER_COLUMN, BOOLEAN, CATEGORY, GROUP, DATE, TEXT_COLUMN, DROP)),
     code_size=FACTOR,
 )
 register(
@@ -305,6 +320,14 @@ register(
     ),
     form=Field(TEXT, among=(IDENTITY, LOG, CUBE_ROOT)),
     deviation=SCALE,
+)
+register(
+    Trend,
+    ("low must be at most high", lambda v: v["low"] <= v["high"]),
+    encoding=Field(WHOLE, low=0),
+    coefficients=Field(NUMBER, (None,), low=-LARGEST, high=LARGEST),
+    low=Field(NUMBER, low=-LARGEST, high=LARGEST),
+    high=Field(NUMBER, low=-LARGEST, high=LARGEST),
 )
 register(
     Residuals,
@@ -348,6 +371,14 @@ register(
     groups=Field(NUMBER, (None,), tuple, ascending=True, distinct=True),
     size=FACTOR,
     number=NULLABLE_NUMBER,
+)
+register(
+    TextEncoder,
+    ("the functions must be vectors and regressions", lambda v: v["vectors"] <= len(v["offset"])),
+    idf=Field(NUMBER, (BUCKETS,), low=0, high=LARGEST),
+    table=Field(NUMBER, (BUCKETS, "k"), low=-LARGEST, high=LARGEST),
+    offset=Field(NUMBER, ("k",), low=-LARGEST, high=LARGEST),
+    vectors=Field(WHOLE, low=0),
 )
 register(
     Encoding,

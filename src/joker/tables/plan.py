@@ -56,11 +56,13 @@ class EncodingStep:
     ard_rows: int = ARD_ROWS
     draw: int = 0  # the number of the draw of samples
     scaling: int = 0  # 0: the best one by the leave-one-out error; 1: the second
+    goal: int = 0  # 0: with or without a linear trend, by the leave-one-out error; 1: the other one
 
     def __str__(self) -> str:
         weights = "equal feature weights" if self.weights == EQUAL else f"ARD for {self.weights}"
         weights = "ARD or equal feature weights" if self.weights == AUTO else weights
         other = ", the second scaling" if self.scaling else ""
+        other += ", with a linear trend if the others have none, else without" if self.goal else ""
         return weights + (f", draw {self.draw + 1}" if self.draw else "") + other
 
 
@@ -155,6 +157,7 @@ def make_search_plan(
     weightable: bool = True,  # whether feature weights may be fitted
     laplacian: bool = True,  # whether distances of the Laplacian are affordable
     scalings: bool = True,  # whether scalings of numbers differ
+    trends: bool = False,  # whether there may be a linear trend beside the kernel
     one_encoding: bool = False,  # of a matrix, or with a memory budget
     gpu: bool = False,
     n_features: Any = AUTO,  # as the user gives it
@@ -184,6 +187,7 @@ def make_search_plan(
         encodings += [(4, EncodingStep(MATERN12, scaling=1))] if scalings else []
         encodings += [(5, EncodingStep(MATERN12, draw=2))]
         encodings += [(5, EncodingStep(LAPLACIAN, draw=1))] if laplacian else []
+    encodings += [(3, EncodingStep(first.weights if first.weights == EQUAL else MATERN12, goal=1))] if trends else []
     if one_encoding:
         encodings = encodings[:1]
     fits = max(folds, 1)

@@ -75,7 +75,7 @@ class TableProblem:
         return np.asarray(model.predict(x))[:, None]
 
     def decoded(self, values: Array, rows: Array, target: NumberTarget | None) -> tuple[Array, Array | None]:
-        """Return the values of held-out rows in the unit of y, and the quantiles of their residuals."""
+        """Return the values of held-out rows, with their trend, in the unit of y, and quantiles of their residuals."""
         if target is None:
             return values, None
         residuals = residual_quantiles(target.encode(self.y)[rows] - values[:, 0])

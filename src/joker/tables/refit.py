@@ -27,12 +27,14 @@ from joker.tables.table import RawTable, is_limited, memory_of_models
 from joker.tables.targets import (
     IDENTITY,
     NumberTarget,
+    Trend,
     fit_number_target,
     mean_loss_to_try,
     residual_quantiles,
     transforms_to_try,
     unscaled_target,
 )
+from joker.tables.trend import PenalisedTrend, TrendInputs, trend_inputs
 from joker.tuning.ard import GAUSSIAN, MATERN12, ArdSample, best_loo_errors, make_sample
 from joker.tuning.splits import Split
 
@@ -48,10 +50,50 @@ MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
 NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
 MAX_NARROWER = 3  # steps
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
+MIN_TREND_GAIN = 0.02  # share of the leave-one-out error that a trend must save to be in the first candidates
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
 LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 3e5  # of wide tables, and of tables with many classes: inputs and classes of rows
 FIRST_EPOCHS = 2
 MIN_SECONDS = 0.1  # that a fit has after the time limit
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What the models of a step are fitted to: transformed targets, without their trend if there is one."""
+
+    target: NumberTarget | None  # None for classes
+    y: Array  # (n,), with the trend
+    trends: PenalisedTrend | None = None
+    trend: Trend | None = None
+    of_rows: Array | float = 0.0  # (n,), the values of the trend
+
+    @property
+    def left(self) -> Array:  # (n,)
+        """What a kernel model is fitted to."""
+        return self.y if self.trend is None else self.y - self.of_rows
+
+    @property
+    def searched(self) -> Array:  # (n,)
+        """What the trials of a search are fitted to: no row has a residual of a trend that was fitted to it."""
+        return self.y if self.trends is None else self.trends.residuals
+
+    def with_trend(self, rows: Array, number: int, fold: bool = False) -> Goal:
+        """Return the goal with a trend of some rows; ``number`` is the index of the encoding of the trend."""
+        if self.trends is None:
+            return self
+        inputs = self.trends.inputs.of_fold(rows) if fold else self.trends.inputs
+        trend = self.trends.fit(rows, number, inputs)
+        return replace(self, trend=trend, of_rows=trend.values(inputs.x))
+
+    def total(self, values: Array, rows: Array) -> Array:  # (m, t)
+        """Add the trend of some rows to the values of a kernel model."""
+        return values if self.trend is None else values + np.asarray(self.of_rows)[rows, None]
+
+
+def unscaled_goal(problem: TableProblem) -> Goal:
+    """Return the goal of a loss of the log of the mean: the targets as they are."""
+    target = unscaled_target(problem.y)
+    return Goal(target, problem.targets(target))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +107,8 @@ class EnsembleCandidate:
     first_encoding: Any = None  # of the first fold
     rows: int = 0  # that the model was fitted on
     larger_fits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
+    goal: Goal | None = None  # with the trend of all rows
+    first_trend: Trend | None = None  # of the first fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +160,8 @@ def fit_ensemble(
     kept = [(c, float(weight)) for c, weight in zip(candidates, weights, strict=True) if weight > 0]
     members = tuple(replace(candidate.member, weight=weight) for candidate, weight in kept)
     first = tuple(
-        replace(member, model=candidate.first_model) for member, (candidate, _) in zip(members, kept, strict=True)
+        replace(member, model=candidate.first_model, trend=candidate.first_trend)
+        for member, (candidate, _) in zip(members, kept, strict=True)
     )
     calibration = None
     residuals = np.zeros(0)
@@ -141,8 +186,8 @@ def fit_ensemble(
     )
 
 
-def plan_of(effort: int, encodings: Encodings) -> SearchPlan:
-    """Return the plan of a fit."""
+def plan_of(effort: int, encodings: Encodings, trends: bool = False) -> SearchPlan:
+    """Return the plan of a fit; ``trends`` says whether there are candidates with a trend."""
     problem = encodings.problem
     validation, n = problem.validation, len(problem.y)
     given = list(validation.given) or None
@@ -155,6 +200,7 @@ def plan_of(effort: int, encodings: Encodings) -> SearchPlan:
         weightable=encodings.weightable,
         laplacian=encodings.weightable and encodings.scaled[0].has_laplacian,
         scalings=scalings and has_scalings(encodings.scaled[0].encoding),
+        trends=trends,
         one_encoding=encodings.one_encoding,
         gpu=problem.gpu is not None,
         n_features=problem.estimator.n_features,
@@ -168,9 +214,12 @@ def fit_table(
 ) -> FittedEnsemble:
     """Search, validate, weight and fit the members of an ensemble."""
     limited = is_limited(problem.estimator.memory)
-    transform = None if problem.classes else IDENTITY if limited else choose_target_transform(problem)
-    encodings = Encodings(_with_transformed_target(problem, transform))
-    search = TableSearch(problem, encodings, transform, plan_of(effort, encodings))
+    trends = None if log_link_of(problem.estimator) is not None else trend_inputs(problem)
+    transforms: dict[bool, str | None] = {False: None if problem.classes else IDENTITY}
+    if not problem.classes and not limited:
+        transforms = choose_target_transforms(problem, trends)
+    encodings = Encodings(_with_transformed_target(problem, next(iter(transforms.values()))))
+    search = TableSearch(problem, encodings, transforms, plan_of(effort, encodings, trends is not None), trends)
     found = search.run(progress)
     return replace(found, plan=search.plan)
 
@@ -178,25 +227,37 @@ def fit_table(
 class TableSearch:
     """The search of a plan, with the candidates so far."""
 
-    def __init__(self, problem: TableProblem, encodings: Encodings, transform: str | None, plan: SearchPlan) -> None:
-        self.problem, self.encodings, self.plan = problem, encodings, plan
-        self.target: NumberTarget | None = None if transform is None else fit_number_target(problem.y, transform)
-        if (deviance := log_link_of(problem.estimator)) is not None:
+    def __init__(
+        self,
+        problem: TableProblem,
+        encodings: Encodings,
+        transforms: dict[bool, str | None],  # without and with a trend, the best one first
+        plan: SearchPlan,
+        trends: TrendInputs | None = None,
+    ) -> None:
+        self.problem, self.encodings, self.plan, self.trends = problem, encodings, plan, trends
+        if (deviance := log_link_of(problem.estimator)) is None:
+            self.goals = [self._goal(transform, with_trend) for with_trend, transform in transforms.items()]
+        else:
             deviance.check_targets(torch.from_numpy(problem.y))
-            self.target = unscaled_target(problem.y)
+            self.goals = [unscaled_goal(problem)]
         # A loss of the log of the mean, which is tried with the settings of each search.
         tried = isinstance(problem.estimator, KernelRidge) and not plan.many_rows and plan.folds > 0
         self.mean_loss = mean_loss_to_try(problem.y) if tried else None
-        self.y = problem.targets(self.target)
-        self.transform = transform
         self.folds = problem.validation.folds(problem.codes, plan.folds, plan.parts, problem.seed)
         if problem.classes:
             self.folds = [f for f in self.folds if len(np.unique(problem.y[f.train])) > 1]
         self.sample = self._sample()
-        self.used: list[Any] = []  # encodings of candidates
+        self.used: list[Any] = []  # encodings of candidates and of trends
+        self.trends_encoding: int | None = None  # index
         self.candidates: list[EnsembleCandidate] = []
         self.leaderboard: list[dict[str, Any]] = []
         self.begun: tuple[EncodingCandidate, Any] | None = None  # the first encoding with the settings found for it
+
+    def _goal(self, transform: str | None, with_trend: bool) -> Goal:
+        target = None if transform is None else fit_number_target(self.problem.y, transform)
+        y = self.problem.targets(target)
+        return Goal(target, y, self.trends.penalised(y) if with_trend and self.trends is not None else None)
 
     def run(self, progress: Callable[[int, int, str], None]) -> FittedEnsemble:
         """Do all steps, and return the best ensemble of all efforts; held-out rows are the same for all of them."""
@@ -229,11 +290,12 @@ class TableSearch:
                 self._add(self._refitted(candidate, step))
             return
         assert step.encoding is not None
-        encoding = self.encodings.candidate(step.encoding)
+        goal = self.goals[min(step.encoding.goal, len(self.goals) - 1)]
+        encoding = self.encodings.candidate(step.encoding, None if goal.trends is None else goal.searched)
         self._check_time()
         if encoding is None:
             return
-        self._add(self._searched(encoding, step, quick=step.effort == 1))
+        self._add(self._searched(encoding, step, goal, quick=step.effort == 1))
 
     def _add(self, candidate: EnsembleCandidate) -> None:
         self.candidates.append(candidate)
@@ -257,7 +319,7 @@ class TableSearch:
         some = np.random.RandomState(self.problem.seed).permutation(rows)[: self.plan.sample]
         return np.sort(some)
 
-    def _searched(self, encoding: EncodingCandidate, step: Step, *, quick: bool) -> EnsembleCandidate:
+    def _searched(self, encoding: EncodingCandidate, step: Step, goal: Goal, *, quick: bool) -> EnsembleCandidate:
         """Search the settings of one member, and predict held-out rows with them."""
         problem, x = self.problem, encoding.x
         estimator = clone(problem.estimator)
@@ -269,45 +331,65 @@ class TableSearch:
             estimator.set_params(tol=TOL_OF_MANY_ROWS, device=problem.gpu or estimator.device)
             if encoding.kernels is None and not sp.issparse(x):
                 encoding = replace(encoding, kernels=KERNELS_OF_MANY_ROWS)
-        model, trials = searched(problem, encoding, self.y, rows, estimator, step.fits, quick=quick)
-        facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": self.transform or "classes"}
+        model, trials = searched(problem, encoding, goal.searched, rows, estimator, step.fits, quick=quick)
+        facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": _name_of(goal)}
         self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
         self.begun = self.begun or (encoding, model)
         self._check_time()
         self.used.append(encoding.encoding)
         number = len(self.used) - 1
         if not self.folds:
-            model = fit_rows(problem, clone(model), x, self.y, np.arange(len(self.y)))
-            member = EnsembleMember(number, model, 1.0, self.target)
-            return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(self.y))
+            all_rows = np.arange(len(goal.y))
+            goal = goal.with_trend(all_rows, self._trend_number(goal))
+            model = fit_rows(problem, clone(model), x, goal.left, all_rows)
+            member = EnsembleMember(number, model, 1.0, goal.target, trend=goal.trend)
+            return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(all_rows), goal=goal)
         if self.plan.many_rows:
-            fitted = fit_rows(problem, clone(model), x, self.y, rows)
+            goal = goal.with_trend(self.folds[0].train, self._trend_number(goal))
+            fitted = fit_rows(problem, clone(model), x, goal.left, rows)
             self._check_fit(fitted)
-            bare = EnsembleCandidate(EnsembleMember(number, fitted, 1.0, self.target), np.zeros(0), None, x)
+            member = EnsembleMember(number, fitted, 1.0, goal.target, trend=goal.trend)
+            bare = EnsembleCandidate(member, np.zeros(0), None, x, goal=goal, first_trend=goal.trend)
             return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
         if self.mean_loss is not None:
             self._add(self._with_mean_loss(number, encoding, model))
-        return self._cross_validated(number, encoding, model)
+        return self._cross_validated(number, encoding, model, goal)
 
-    def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any) -> EnsembleCandidate:
+    def _trend_number(self, goal: Goal) -> int:
+        """Return the index of the encoding of trends."""
+        if goal.trends is None:
+            return 0
+        if self.trends_encoding is None:
+            self.used.append(goal.trends.inputs.encoding)
+            self.trends_encoding = len(self.used) - 1
+        return self.trends_encoding
+
+    def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any, goal: Goal) -> EnsembleCandidate:
         """Fit a model to the training rows of each fold, and predict its held-out rows."""
         problem, first = self.problem, None
         parts: list[Array] = []
         models: list[Any] = []
+        of_trend = self._trend_number(goal)
+        first_trend = None
         for fold in self.folds:
             of_fold, x = encoding.of_fold(problem.inputs, fold.train)
             first = of_fold if first is None else first
-            fitted = fit_rows(problem, clone(model), x, self.y, fold.train)
+            goal_of_fold = goal.with_trend(fold.train, of_trend, fold=True)
+            first_trend = first_trend or goal_of_fold.trend
+            fitted = fit_rows(problem, clone(model), x, goal_of_fold.left, fold.train)
             self._check_fit(fitted)
-            parts.append(problem.values(fitted, pick(x, fold.held)))
+            parts.append(goal_of_fold.total(problem.values(fitted, pick(x, fold.held)), fold.held))
             models.append(fitted)
             if problem.clock.is_over() and not self.candidates:
                 self.folds = self.folds[: len(parts)]
                 break
         rows = np.concatenate([fold.held for fold in self.folds])
-        held, residuals = problem.decoded(np.concatenate(parts), rows, self.target)
-        member = EnsembleMember(number, models[0], 1.0, self.target, residuals)
-        return EnsembleCandidate(member, held, models[0], encoding.x, first, len(self.folds[0].train))
+        held, residuals = problem.decoded(np.concatenate(parts), rows, goal.target)
+        member = EnsembleMember(number, models[0], 1.0, goal.target, residuals, first_trend)
+        goal = goal.with_trend(np.arange(len(goal.y)), of_trend)
+        return EnsembleCandidate(
+            member, held, models[0], encoding.x, first, len(self.folds[0].train), goal=goal, first_trend=first_trend
+        )
 
     def _with_mean_loss(self, number: int, encoding: EncodingCandidate, settings: Any) -> EnsembleCandidate:
         """Return a candidate with the settings of another, and a loss of the log of the mean."""
@@ -328,8 +410,10 @@ class TableSearch:
         loss = problem.loss(np.concatenate([fold.held for fold in self.folds]))
         best = min(range(len(lams)), key=lambda one: loss(held[:, [one]]))
         model = models[0][best].set_params(lam=lams[best])
-        member = EnsembleMember(number, model, 1.0, unscaled_target(problem.y))
-        return EnsembleCandidate(member, held[:, [best]], model, encoding.x, first, len(self.folds[0].train))
+        goal = unscaled_goal(problem)
+        member = EnsembleMember(number, model, 1.0, goal.target)
+        rows = len(self.folds[0].train)
+        return EnsembleCandidate(member, held[:, [best]], model, encoding.x, first, rows, goal=goal)
 
     def _ensemble(self) -> FittedEnsemble:
         gain = MIN_GAIN_OF_MANY_ROWS if self.plan.many_rows else MIN_GAIN
@@ -342,15 +426,16 @@ class TableSearch:
         if self.begun is not None:
             encoding, estimator = self.begun
         count = int(np.clip(FIRST_ENTRIES // (encoding.x.shape[1] + problem.classes), LEAST_FIRST_ROWS, FIRST_ROWS))
-        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(self.y))[:count])
+        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(problem.y))[:count])
         if problem.classes:  # rows of every class
             rows = np.union1d(np.unique(problem.y, return_index=True)[1], rows)
         model = clone(estimator).set_params(
             tol=FAR, max_epochs=FIRST_EPOCHS, random_state=problem.seed, max_time=MIN_SECONDS
         )
-        model.fit_sample((pick(encoding.x, rows), self.y[rows], problem.given_weights(rows)))
+        goal = replace(self.goals[0], trends=None)
+        model.fit_sample((pick(encoding.x, rows), goal.y[rows], problem.given_weights(rows)))
         model.set_params(max_time=float("inf"))
-        member = EnsembleMember(0, model, 1.0, self.target)
+        member = EnsembleMember(0, model, 1.0, goal.target)
         candidate = EnsembleCandidate(member, np.zeros((0, 1)), None, encoding.x, None, len(rows))
         return fit_ensemble(problem, [encoding.encoding], [candidate], [], self.leaderboard)
 
@@ -379,7 +464,8 @@ class TableSearch:
         if len(rows) > step.rows:
             rows = rows[np.sort(np.random.RandomState(problem.seed).permutation(len(rows))[: step.rows])]
         model = self.for_more_rows(candidate, step, len(rows))
-        model.fit_sample((pick(candidate.x, rows), self.y[rows], problem.given_weights(rows)))
+        assert candidate.goal is not None
+        model.fit_sample((pick(candidate.x, rows), candidate.goal.left[rows], problem.given_weights(rows)))
         self._check_time()
         return replace(self._with_model(candidate, model, len(rows)), larger_fits=(step,))
 
@@ -429,7 +515,8 @@ class TableSearch:
             bandwidth=bandwidth * np.asarray(member.model.bandwidth_),
             lam=[factor * float(member.model.lam_) for factor in lambdas],
         )
-        model = fit_rows(problem, model, candidate.x, self.y, self.sample)
+        assert candidate.goal is not None
+        model = fit_rows(problem, model, candidate.x, candidate.goal.left, self.sample)
         self._check_time()
         found = [self._with_model(candidate, one, len(self.sample)) for one in model.path_.models]
         best = min(found, key=lambda one: loss(one.held))
@@ -439,7 +526,9 @@ class TableSearch:
         """Return the candidate with another model, and its predictions of held-out rows."""
         model.set_params(lam=float(model.lam_), callbacks=None, max_time=float("inf"))
         problem, held = self.problem, self.folds[0].held
-        values, residuals = problem.decoded(problem.values(model, pick(candidate.x, held)), held, self.target)
+        assert candidate.goal is not None
+        values = candidate.goal.total(problem.values(model, pick(candidate.x, held)), held)
+        values, residuals = problem.decoded(values, held, candidate.goal.target)
         member = replace(candidate.member, model=model, residuals=residuals)
         return replace(candidate, member=member, held=values, first_model=model, rows=rows)
 
@@ -457,16 +546,16 @@ class TableSearch:
             if not had_all or self.problem.clock.is_over():
                 members.append(member)
                 continue
-            rows = np.arange(n)
+            assert candidate.goal is not None
+            rows, left = np.arange(n), candidate.goal.left
             if candidate.larger_fits:
                 model = self.for_more_rows(candidate, candidate.larger_fits[-1], n)
-                model.fit_sample((pick(candidate.x, rows), self.y, self.problem.given_weights(rows)))
+                model.fit_sample((pick(candidate.x, rows), left, self.problem.given_weights(rows)))
                 model.set_params(max_time=float("inf"))
             else:
-                y = self.problem.targets(member.target)
-                model = fit_rows(self.problem, clone(member.model), candidate.x, y, rows)
+                model = fit_rows(self.problem, clone(member.model), candidate.x, left, rows)
             cut_short = self.problem.clock.stopped and model.gap_ > member.model.gap_
-            members.append(member if cut_short else replace(member, model=model))
+            members.append(member if cut_short else replace(member, model=model, trend=candidate.goal.trend))
         return replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
 
 
@@ -481,19 +570,37 @@ def _with_transformed_target(problem: TableProblem, transform: str | None) -> Ta
     return replace(problem, y=fit_number_target(problem.y, transform).encode(problem.y))
 
 
-def choose_target_transform(problem: TableProblem) -> str:
-    """Return the target transform with the smallest leave-one-out squared error in the unit of y, on a sample."""
+def _name_of(goal: Goal) -> str:
+    """Return what a leaderboard calls a goal."""
+    if goal.target is None:
+        return "classes"
+    return f"{goal.target.form}, beside a linear trend" if goal.trends else goal.target.form
+
+
+def choose_target_transforms(problem: TableProblem, trends: TrendInputs | None) -> dict[bool, str | None]:
+    """Return the best target transform without and with a trend, in the order of their losses.
+
+    The loss is the leave-one-out squared error in the unit of y, on a sample.
+    """
     transforms = transforms_to_try(problem.y)
-    if len(transforms) == 1 or not isinstance(problem.inputs, RawTable):
-        return transforms[0]
+    if (len(transforms) == 1 and trends is None) or not isinstance(problem.inputs, RawTable):
+        return {False: transforms[0]}
     sample = make_sample(problem.y, 0, problem.seed, JUDGED_ROWS)
-    y = problem.y[sample.rows]
-    losses = {}
+    rows, y = sample.rows, problem.y[sample.rows]
+    losses: dict[tuple[bool, str], float] = {}
     for transform in transforms:
         target = fit_number_target(y, transform)
         coded = target.encode(y)
-        _, x = fit_encoding(problem.inputs.some(sample.rows), coded, 0, given=problem.columns, seed=problem.seed)
-        wrong = best_loo_errors(in_memory(x), ArdSample(sample.rows, torch.from_numpy(coded)[:, None]))[:, 0].numpy()
-        found = target.decode(coded - wrong, residual_quantiles(wrong))
-        losses[transform] = float(np.mean((found - y) ** 2))
-    return min(losses, key=lambda transform: losses[transform])
+        _, x = fit_encoding(problem.inputs.some(rows), coded, 0, given=problem.columns, seed=problem.seed)
+        x = in_memory(x)
+        choices = {False: coded}
+        if trends is not None:
+            choices[True] = trends.penalised(target.encode(problem.y)).residuals[rows]
+        for with_trend, left in choices.items():
+            deviation = float(left.std()) or 1.0
+            wrong = best_loo_errors(x, ArdSample(rows, torch.from_numpy(left / deviation)[:, None]))[:, 0].numpy()
+            wrong = wrong * deviation
+            found = target.decode(coded - wrong, residual_quantiles(wrong))
+            losses[with_trend, transform] = float(np.mean((found - y) ** 2))
+    ranked = sorted(losses, key=lambda one: losses[one] * (1 + MIN_TREND_GAIN * one[0]))
+    return {with_trend: next(form for flag, form in ranked if flag == with_trend) for with_trend, _ in ranked}

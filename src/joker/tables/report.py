@@ -16,6 +16,7 @@ from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
 from joker.estimators.regression import LOG_LINKS
 from joker.runtime import visible
+from joker.tables.choices import KEPT
 from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import EnsembleMember
@@ -80,6 +81,7 @@ def summary(model: Any) -> str:
     for member in model.members_:
         settings = f"{member['kernel']}, bandwidth {member['bandwidth']:.3g}, λ {member['lam']:.3g}"
         settings += f", loss {member['loss']}" if "loss" in member else ""
+        settings += ", beside a linear trend" if member.get("trend") else ""
         lines.append(f"  member of weight {member['weight']:.2f}: {settings}, gap {member['gap']:.2g}")
     return visible("\n".join(lines))
 
@@ -96,7 +98,11 @@ def _facts(model: Any) -> Iterator[tuple[str, str]]:
     dropped = [f"{c['name']} ({c['encoding']})" for c in model.columns_ if c["kind"] == "left out"]
     if dropped:
         yield "columns left out", _some(dropped)
-    recoded = [f"{c['name']} ({c['kind']}: {c['encoding']})" for c in model.columns_ if c["kind"] not in _PLAIN]
+    recoded = [
+        f"{c['name']} ({c['kind']}: {c['encoding']})"
+        for c in model.columns_
+        if c["kind"] not in _PLAIN or c["encoding"].endswith(KEPT)
+    ]
     if recoded:
         yield "columns recoded", _some(recoded)
     if hasattr(model, "seconds_"):
@@ -140,6 +146,7 @@ def member_facts(member: EnsembleMember) -> dict[str, Any]:
         "gap": model.gap_,
         **({"target": member.target.form} if member.target is not None else {}),
         **({"loss": model.loss} if is_regressor(model) and getattr(model, "loss", None) in LOG_LINKS else {}),
+        **({"trend": "linear"} if member.trend is not None else {}),
     }
 
 

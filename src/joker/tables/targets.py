@@ -63,6 +63,22 @@ class NumberTarget:
         return self.low - margin, self.high + margin
 
 
+@dataclass(frozen=True, eq=False)
+class Trend:
+    """A linear function of encoded inputs; far from the training data it ends at limits."""
+
+    encoding: int  # index, of an encoding without feature weights
+    coefficients: Array  # (d,)
+    intercept: float
+    low: float
+    high: float
+
+    def values(self, x: Array) -> Array:  # (n, d) -> (n,)
+        """Return the trend on the scale of the fit."""
+        values: Array = np.clip(x.astype(np.float64) @ self.coefficients + self.intercept, self.low, self.high)
+        return values
+
+
 def fit_number_target(y: Array, transform: str) -> NumberTarget:
     """Learn the scale of a target after a transform."""
     transformed = _transformed(y, transform)
