@@ -41,7 +41,7 @@ from random_problems import EXCESS, MULTICLASS, SMALLEST, Outcome, RandomProblem
 
 ROWS = {"cpu": (150, 1_000), "cuda": (150, 1_000)}
 ESTIMATOR_ROWS = (600, 2_000)  # more than one block, so that float32 is a choice
-EPOCHS, EPOCHS_OF_CLASSES = 12, 6
+EPOCHS, EPOCHS_OF_CLASSES, LIMIT = 12, 6, 6.0  # a solve of so many seconds is stopped
 WRITTEN_EVERY = 10.0  # seconds between two writes of the file
 FIELDS = ("loss", "kernel", "features", "dtype", "n", "reported", "true", "end", "seconds", "wrong")
 
@@ -60,7 +60,7 @@ def solved(seed: int, device: str, estimators: bool) -> tuple[int, list[Any], st
             found = estimator_outcome(seed, most, least)
         else:
             epochs = EPOCHS_OF_CLASSES if problem.loss in MULTICLASS else EPOCHS
-            found = outcome_of(problem, device, max_epochs=epochs)
+            found = outcome_of(problem, device, max_epochs=epochs, max_time=LIMIT)
     except Exception as error:  # whatever leaves a fit is a result
         found = Outcome(problem.name, np.zeros(1), np.full(1, np.inf), f"raised: {type(error).__name__}: {error}"[:200])
     return seed, line(problem, found, time.perf_counter() - started), found.name
@@ -137,6 +137,9 @@ def main() -> None:
     seeds = list(range(options.first, options.first + options.count))[part - 1 :: parts]
     seeds = [int(seed) for seed in options.only.split(",")] if options.only else seeds
     kind = f"{options.device}, estimators" if options.estimators else options.device
+    known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
+    if not (options.fresh or options.only):  # an interrupted run goes on
+        seeds = [seed for seed in seeds if str(seed) not in known.get(kind, {}).get("seeds", {})]
     lines: dict[str, list[Any]] = {}
 
     def write(fresh: bool = False) -> dict[str, Any]:
