@@ -18,6 +18,7 @@ from joker.kernels.kernel import (
     Stationary,
     check_bandwidth,
     decay,
+    gaussian,
     squared_distance,
 )
 from joker.kernels.precomputed import PRECOMPUTED, FunctionKernel, KernelOfArrays, Precomputed
@@ -150,6 +151,9 @@ class Gaussian(Radial):
     name: ClassVar[str] = "gaussian"
     fused: ClassVar[str | None] = "gaussian"
     matrices: ClassVar[int] = 1
+
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
+        return gaussian(x, z, self.bandwidth) if self.own_profile else super().__call__(x, z)
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         return decay(r2.mul_(0.5))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,22 @@ from joker.tables.encoding import fit_encoding
 from joker.tables.ensemble import MIN_GAIN, Ensemble, EnsembleMember, select_ensemble
 from joker.tables.plan import REFIT, SearchPlan, Step, make_search_plan
 from joker.tables.problem import TableProblem
-from joker.tables.search import FAR, EncodingCandidate, Encodings, fit_rows, has_scalings, random_blocks, searched
+from joker.tables.search import (
+    FAR,
+    EncodingCandidate,
+    Encodings,
+    RowsFit,
+    fit_rows,
+    has_scalings,
+    random_blocks,
+    rows_fit,
+    searched,
+)
 from joker.tables.table import RawTable, is_limited, memory_of_models
 from joker.tables.targets import IDENTITY, NumberTarget, fit_number_target, residual_quantiles, transforms_to_try
 from joker.tuning.ard import GAUSSIAN, MATERN12, ArdSample, best_loo_errors, make_sample
 from joker.tuning.splits import Split
+from joker.tuning.trials import IN_TURN, current_workers
 
 Array = NDArray[Any]
 # The Laplacian is better on some sets and too slow on others: the axis "kernels" of benchmarks/search_ablations.py.
@@ -222,6 +234,8 @@ class Work:
 
     def _check_time(self) -> None:
         """A step that the time limit has ended has no result, unless there is no other."""
+        if current_workers() is not IN_TURN:
+            self.problem.clock.is_over()  # other processes have clocks of their own
         if self.problem.clock.stopped and self.candidates:
             raise OutOfTime("the time limit ended a step, which has no result")
 
@@ -265,21 +279,25 @@ class Work:
 
     def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any) -> EnsembleCandidate:
         """Fit a model to the training rows of each fold, and predict its held-out rows."""
-        problem, first = self.problem, None
+        problem = self.problem
         parts: list[Array] = []
         models: list[Any] = []
-        for fold in self.folds:
-            of_fold, x = encoding.of_fold(problem.inputs, fold.train)
-            first = of_fold if first is None else first
-            fitted = fit_rows(problem, clone(model), x, self.y, fold.train)
+        encoded: list[tuple[Any, Any]] = []  # the encoding and the inputs of each fold
+
+        def fits() -> Iterator[RowsFit]:
+            for fold in self.folds:
+                encoded.append(encoding.of_fold(problem.inputs, fold.train))
+                yield rows_fit(problem, clone(model), encoded[-1][1], self.y, fold.train)
+
+        for fold, fitted in zip(self.folds, current_workers().map(RowsFit.run, fits()), strict=True):
             if models or self.candidates:
                 self._check_time()
-            parts.append(problem.values(fitted, pick(x, fold.held)))
+            parts.append(problem.values(fitted, pick(encoded[len(models)][1], fold.held)))
             models.append(fitted)
         rows = np.concatenate([fold.held for fold in self.folds])
         held, residuals = problem.decoded(np.concatenate(parts), rows, self.target)
         member = EnsembleMember(number, models[0], 1.0, self.target, residuals)
-        return EnsembleCandidate(member, held, models[0], encoding.x, first, len(self.folds[0].train))
+        return EnsembleCandidate(member, held, models[0], encoding.x, encoded[0][0], len(self.folds[0].train))
 
     def _ensemble(self) -> FittedEnsemble:
         gain = MIN_GAIN_OF_MANY_ROWS if self.plan.many_rows else MIN_GAIN
@@ -390,23 +408,25 @@ class Work:
         """
         if not self.plan.all_rows:
             return best
-        n = len(self.problem.y)
+        kept = list(zip(best.kept, best.ensemble.members, strict=True))
+        had_all = [len(self.folds) > 1 or c.rows == len(self.folds[0].train) for c, _ in kept]
+        # Without other processes, the next member is not begun when time is up.
+        fits = (self._fit_on_all_rows(c, m) for (c, m), all_rows in zip(kept, had_all, strict=True) if all_rows)
+        begun = takewhile(lambda _: not self.problem.clock.is_over(), fits)
+        fitted = current_workers().map(RowsFit.run, begun)
         members = []
-        for candidate, member in zip(best.kept, best.ensemble.members, strict=True):
-            had_all = candidate.rows == len(self.folds[0].train) if len(self.folds) == 1 else True
-            if not had_all or self.problem.clock.is_over():
-                members.append(member)
-                continue
-            rows = np.arange(n)
-            if candidate.refits:
-                model = self.for_more_rows(candidate, candidate.refits[-1], n)
-                model.fit_sample((pick(candidate.x, rows), self.y, self.problem.given_weights(rows)))
-                model.set_params(max_time=float("inf"))
-            else:
-                model = fit_rows(self.problem, clone(member.model), candidate.x, self.y, rows)
-            cut_short = self.problem.clock.stopped and model.gap_ > member.model.gap_
+        for (_, member), all_rows in zip(kept, had_all, strict=True):
+            model = next(fitted, None) if all_rows else None
+            cut_short = model is None or (self.problem.clock.stopped and model.gap_ > member.model.gap_)
             members.append(member if cut_short else replace(member, model=model))
         return replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
+
+    def _fit_on_all_rows(self, candidate: EnsembleCandidate, member: EnsembleMember) -> RowsFit:
+        rows = np.arange(len(self.problem.y))
+        if candidate.refits:
+            model = self.for_more_rows(candidate, candidate.refits[-1], len(rows))
+            return replace(rows_fit(self.problem, model, candidate.x, self.y, rows), once=True)
+        return rows_fit(self.problem, clone(member.model), candidate.x, self.y, rows)
 
 
 def _same_fit(done: Step, step: Step) -> bool:
