@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
@@ -23,7 +22,6 @@ ROUNDED_ROWS = 64  # new rows are computed in multiples of so many
 WIDTH = 2_048  # columns of cached rows that a thread multiplies at a time: always the same, as is the rounding then
 TILE = 512  # rows of x whose kernel with others is computed at a time, where it is used at once
 LONG_TILE = 1_024  # the same where it is kept: threads that compute shorter tiles wait for each other's Python calls
-PAGE, TOUCHED = 4_096, 2**20  # bytes of a page of memory, and entries that a thread touches at a time
 PARTIAL_SUMS = 4  # sums of (n, t) float64 numbers that threads add up side by side; their order is always the same
 
 
@@ -72,9 +70,8 @@ class KernelCache:
         self.x, self.kernel, self.constant, self.budget = x, kernel.without_constant, kernel.constant, budget
         self.columns = x if own is None else x.part(own)
         self.square = len(self.columns) == n
-        # On Linux NumPy asks for large pages, torch does not: a few hundred times fewer pages are touched first.
-        self._entries = np.empty((count, len(self.columns)), dtype=str(x.dtype).removeprefix("torch."))
-        self.memory = torch.from_numpy(self._entries)  # the same memory
+        self.memory = torch.empty(count, len(self.columns), dtype=x.dtype)
+        self._entries = self.memory.numpy()  # the same memory
         self.slot = torch.full((n,), -1)  # where the kernel of a row is; -1 where it is not kept
         self.row = torch.full((count,), -1)  # the row in each slot
         self.used = torch.full((count,), -1)  # the use of each slot, by number
@@ -216,7 +213,6 @@ class KernelCache:
     def _free(self, k: int) -> Tensor:  # (k,)
         """Return k slots: those that are empty, else those that were used longest ago."""
         empty = torch.arange(self.filled, min(self.filled + k, len(self.row)))
-        self._touch(slice(self.filled, self.filled + len(empty)))
         self.filled += len(empty)
         if len(empty) == k:
             return empty
@@ -224,19 +220,6 @@ class KernelCache:
         oldest = self.used.topk(k - len(empty), largest=False).indices
         self.slot[self.row[oldest]] = -1
         return torch.cat([empty, oldest])
-
-    def _touch(self, slots: slice) -> None:
-        """Write to each page of slots that are used for the first time, each thread to pages of its own.
-
-        The system provides a page when it is written to first. Threads that compute tiles of the same rows would do
-        that in the same pages at the same time, and wait for each other.
-        """
-        numbers = self._entries[slots].reshape(-1)
-
-        def touch(first: int) -> None:
-            numbers[first : first + TOUCHED : PAGE // numbers.itemsize] = 0
-
-        share(touch, range(0, len(numbers), TOUCHED))
 
     def _compute(self, z: Tensor, slots: Tensor) -> None:  # (k, d), (k,)
         """Compute the kernel of new rows with all rows, in their slots."""
