@@ -32,7 +32,15 @@ def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
     Results are never subnormal numbers, with which a CPU computes slowly. They would occur if the distances between
     rows are large multiples of the bandwidth.
     """
-    s = s.neg_().clamp_(min=SMALLEST_POWER * math.log(torch.finfo(s.dtype).tiny))
+    return _exp(s.neg_().clamp_(min=_smallest_exponent(s.dtype)))
+
+
+def _smallest_exponent(dtype: torch.dtype) -> float:
+    return SMALLEST_POWER * math.log(torch.finfo(dtype).tiny)
+
+
+def _exp(s: Tensor) -> Tensor:
+    """Return exp(s), in place."""
     if NUMPY_EXP and s.device.type == "cpu" and s.dtype in (torch.float32, torch.float64) and not s.requires_grad:
         np.exp(s.numpy(), out=s.numpy())
         return s
@@ -80,16 +88,43 @@ def squared_distance(
     >>> squared_distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
     tensor([[25.0000]])
     """
+    x, z, of_x, of_z, rounding = _centred(x, z, scale, dtype)
+    if _by_differences(x, of_x, of_z, rounding, most_rounding):
+        return _squared_differences(x, z)
+    distance = torch.addmm(of_z.mul_(1 - rounding), x, z.T, alpha=-2)
+    return distance.add_(of_x.mul_(1 - rounding).unsqueeze(1)).clamp_(min=0)
+
+
+def gaussian(x: Tensor, z: Tensor, scale: float) -> Tensor:  # (b, d), (k, d) -> (b, k)
+    """Return exp(−½‖x_i − z_j‖² / scale²), bit for bit that of `squared_distance` and `decay`, in fewer passes."""
+    near, others, of_x, of_z, rounding = _centred(x, z, scale)
+    if _by_differences(near, of_x, of_z, rounding, MOST_ROUNDING):
+        return decay(_squared_differences(near, others).mul_(0.5))
+    # The terms are those of the distance, times −½, which rounds nothing.
+    s = torch.addmm(of_z.mul_(1 - rounding).mul_(-0.5), near, others.T)
+    s.sub_(of_x.mul_(1 - rounding).mul_(0.5).unsqueeze(1)).clamp_(min=_smallest_exponent(s.dtype), max=0)
+    return _exp(s)
+
+
+def _centred(
+    x: Tensor, z: Tensor, scale: float, dtype: torch.dtype | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
+    """Return the rows relative to the mean of z in units of ``scale``, their squared norms, and a bound of rounding."""
     centre = z.mean(dim=0, dtype=dtype)
     x = (x - centre).div_(scale)
     z = (z - centre).div_(scale)
     # The rounding errors of a sum of d terms behave like a random walk and grow as √d.
     rounding = (2 + math.sqrt(x.shape[1])) * torch.finfo(x.dtype).eps
-    of_x, of_z = _squared_norm(x), _squared_norm(z)
-    if x.dtype == torch.float64 and not x.is_cuda and rounding * _largest(of_x, of_z) > most_rounding:
-        return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    distance = torch.addmm(of_z.mul_(1 - rounding), x, z.T, alpha=-2)
-    return distance.add_(of_x.mul_(1 - rounding).unsqueeze(1)).clamp_(min=0)
+    return x, z, _squared_norm(x), _squared_norm(z), rounding
+
+
+def _by_differences(x: Tensor, of_x: Tensor, of_z: Tensor, rounding: float, most: float) -> bool:
+    """Whether the squared norms of rows in float64 lose so many digits that differences are squared instead."""
+    return x.dtype == torch.float64 and not x.is_cuda and rounding * _largest(of_x, of_z) > most
+
+
+def _squared_differences(x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
+    return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist").square_()
 
 
 def _largest(*parts: Tensor) -> float:

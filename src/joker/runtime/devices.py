@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -255,9 +256,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
+CGROUP = Path("/sys/fs/cgroup")
+
+
 def thread_count() -> int:
-    """Return the number of threads that torch may use, also inside `one_thread`."""
-    return getattr(_outside, "count", None) or torch.get_num_threads()
+    """Return the number of threads that torch may use, also inside `one_thread`; at most the cores of a container.
+
+    torch respects OMP_NUM_THREADS and the cores that a process is bound to, but not the processor time that a container
+    has: with more threads than that, all of them are paused together.
+    """
+    return min(getattr(_outside, "count", None) or torch.get_num_threads(), cores_of_container(CGROUP))
+
+
+@cache
+def cores_of_container(folder: Path) -> int:
+    """Return the cores whose time a control group of Linux, version 2 or 1, allows; without a limit, many."""
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with suppress(OSError, ValueError):
+            quota, period = (int(word) for name in names for word in (folder / name).read_text().split())
+            if quota > 0:
+                return max(1, math.ceil(quota / period))
+    return sys.maxsize
 
 
 @contextmanager

@@ -47,6 +47,8 @@ from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
 from joker.tables.targets import as_fitted_on, as_inputs, labelled_inputs, shape_of
 from joker.tables.trend import trend_inputs
 from joker.tuning.halving import TimeBudget
+from joker.tuning.processes import workers_for
+from joker.tuning.trials import trials_on
 from joker.tuning.tune import DEFAULT_KERNELS, least_budget
 
 Array = NDArray[Any]
@@ -92,6 +94,7 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
     n_features: int | str | None = AUTO
     device: str | torch.device | None = AUTO
     memory: int | str = AUTO
+    n_jobs: int | None = None
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
@@ -218,7 +221,8 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         clock = TimeBudget(self._limit())
         effort = check_effort(self.effort)
         problem = replace(self._problem(X, y, sample_weight, groups, time, reset=True), clock=clock)
-        with _calm(), progress_of(self) as progress:
+        workers = workers_for(self.n_jobs, self.memory, problem.gpu)
+        with _calm(), trials_on(workers), progress_of(self) as progress:
             fitted = self._fit_in_budget(problem, effort, progress)
             self._keep(fitted, problem)
         if self.optimism_ is not None:

@@ -50,6 +50,8 @@ device : str, torch.device or "auto"
 memory : int, str or "auto"
     The memory that the fit may take in addition to X and y, such as ``"500MB"``. One member is then fitted,
     without ARD. ``"auto"`` limits only the temporary memory of each kernel model.
+n_jobs : int or None
+    The processes that fit trials, folds and members side by side: see `joker.tune`. The model is the same, bit for bit.
 random_state : int, RandomState or None
     The seed of samples, folds and features. A fit that is ended by ``max_time`` may not be repeatable.
 verbose : int

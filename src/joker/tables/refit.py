@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,17 @@ from joker.tables.encoding import fit_encoding, in_memory
 from joker.tables.ensemble import MIN_GAIN, Ensemble, EnsembleMember, select_ensemble
 from joker.tables.plan import REFIT, SearchPlan, Step, make_search_plan
 from joker.tables.problem import TableProblem
-from joker.tables.search import FAR, EncodingCandidate, Encodings, fit_rows, has_scalings, random_blocks, searched
+from joker.tables.search import (
+    FAR,
+    EncodingCandidate,
+    Encodings,
+    RowsFit,
+    fit_rows,
+    has_scalings,
+    random_blocks,
+    rows_fit,
+    searched,
+)
 from joker.tables.table import RawTable, is_limited, memory_of_models
 from joker.tables.targets import (
     IDENTITY,
@@ -37,6 +48,7 @@ from joker.tables.targets import (
 from joker.tables.trend import PenalisedTrend, TrendInputs, trend_inputs
 from joker.tuning.ard import GAUSSIAN, MATERN12, ArdSample, best_loo_errors, make_sample
 from joker.tuning.splits import Split
+from joker.tuning.trials import current_workers
 
 Array = NDArray[Any]
 # The Laplacian is better on some sets and too slow on others: the axis "kernels" of benchmarks/search_ablations.py.
@@ -366,18 +378,21 @@ class TableSearch:
 
     def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any, goal: Goal) -> EnsembleCandidate:
         """Fit a model to the training rows of each fold, and predict its held-out rows."""
-        problem, first = self.problem, None
+        problem = self.problem
         parts: list[Array] = []
         models: list[Any] = []
         of_trend = self._trend_number(goal)
-        first_trend = None
-        for fold in self.folds:
-            of_fold, x = encoding.of_fold(problem.inputs, fold.train)
-            first = of_fold if first is None else first
-            goal_of_fold = goal.with_trend(fold.train, of_trend, fold=True)
-            first_trend = first_trend or goal_of_fold.trend
-            fitted = fit_rows(problem, clone(model), x, goal_of_fold.left, fold.train)
+        encoded: list[tuple[Any, Any, Goal]] = []  # the encoding, the inputs and the goal of each fold
+
+        def fits() -> Iterator[RowsFit]:
+            for fold in self.folds:
+                of_fold, x = encoding.of_fold(problem.inputs, fold.train)
+                encoded.append((of_fold, x, goal.with_trend(fold.train, of_trend, fold=True)))
+                yield rows_fit(problem, clone(model), x, encoded[-1][2].left, fold.train)
+
+        for fold, fitted in zip(self.folds, current_workers().map(RowsFit.run, fits()), strict=True):
             self._check_fit(fitted)
+            _, x, goal_of_fold = encoded[len(models)]
             parts.append(goal_of_fold.total(problem.values(fitted, pick(x, fold.held)), fold.held))
             models.append(fitted)
             if problem.clock.is_over() and not self.candidates:
@@ -385,6 +400,8 @@ class TableSearch:
                 break
         rows = np.concatenate([fold.held for fold in self.folds])
         held, residuals = problem.decoded(np.concatenate(parts), rows, goal.target)
+        first, _, first_goal = encoded[0]
+        first_trend = first_goal.trend
         member = EnsembleMember(number, models[0], 1.0, goal.target, residuals, first_trend)
         goal = goal.with_trend(np.arange(len(goal.y)), of_trend)
         return EnsembleCandidate(
@@ -539,24 +556,27 @@ class TableSearch:
         """
         if not self.plan.all_rows:
             return best
-        n = len(self.problem.y)
+        kept = list(zip(best.kept, best.ensemble.members, strict=True))
+        had_all = [len(self.folds) > 1 or c.rows == len(self.folds[0].train) for c, _ in kept]
+        # Without other processes, the next member is not begun when time is up.
+        fits = (self._fit_on_all_rows(c, m) for (c, m), all_rows in zip(kept, had_all, strict=True) if all_rows)
+        begun = takewhile(lambda _: not self.problem.clock.is_over(), fits)
+        fitted = current_workers().map(RowsFit.run, begun)
         members = []
-        for candidate, member in zip(best.kept, best.ensemble.members, strict=True):
-            had_all = candidate.rows == len(self.folds[0].train) if len(self.folds) == 1 else True
-            if not had_all or self.problem.clock.is_over():
-                members.append(member)
-                continue
+        for (candidate, member), all_rows in zip(kept, had_all, strict=True):
+            model = next(fitted, None) if all_rows else None
+            cut_short = model is None or (self.problem.clock.stopped and model.gap_ > member.model.gap_)
             assert candidate.goal is not None
-            rows, left = np.arange(n), candidate.goal.left
-            if candidate.larger_fits:
-                model = self.for_more_rows(candidate, candidate.larger_fits[-1], n)
-                model.fit_sample((pick(candidate.x, rows), left, self.problem.given_weights(rows)))
-                model.set_params(max_time=float("inf"))
-            else:
-                model = fit_rows(self.problem, clone(member.model), candidate.x, left, rows)
-            cut_short = self.problem.clock.stopped and model.gap_ > member.model.gap_
             members.append(member if cut_short else replace(member, model=model, trend=candidate.goal.trend))
         return replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
+
+    def _fit_on_all_rows(self, candidate: EnsembleCandidate, member: EnsembleMember) -> RowsFit:
+        assert candidate.goal is not None
+        rows, left = np.arange(len(self.problem.y)), candidate.goal.left
+        if candidate.larger_fits:
+            model = self.for_more_rows(candidate, candidate.larger_fits[-1], len(rows))
+            return replace(rows_fit(self.problem, model, candidate.x, left, rows), once=True)
+        return rows_fit(self.problem, clone(member.model), candidate.x, left, rows)
 
 
 def _same_fit(done: Step, step: Step) -> bool:

@@ -17,6 +17,7 @@ from joker import kernels
 from joker.callbacks import Callback, Run
 from joker.data.arrays import pick
 from joker.estimators import resolve
+from joker.estimators.inputs import LabelledRows
 from joker.solvers import Reason
 from joker.solvers.methods.random_blocks import RANDOM as RANDOM_BLOCKS
 from joker.tables.choices import lasting, proposed, with_useful_proposals
@@ -48,6 +49,7 @@ from joker.tuning.ard import (
     make_sample,
     minibatches,
 )
+from joker.tuning.halving import TimeBudget
 from joker.tuning.trials import MIN_TUNING_ROWS
 from joker.tuning.tune import Candidates, find_settings
 from joker.tuning.validation import GROUPS
@@ -467,28 +469,50 @@ FAR = 0.1  # relative gap above which a last iterate is not usable
 class EndsInTime(Callback):
     """Ends a fit when the time limit of the search is over."""
 
-    problem: TableProblem
+    clock: TimeBudget
 
     def step(self, run: Run) -> str | None:
-        return Reason.TIME.value if self.problem.clock.is_over() else None
+        return Reason.TIME.value if self.clock.is_over() else None
 
     def __deepcopy__(self, memo: object) -> EndsInTime:
         return self  # scikit-learn copies the parameters of an estimator when it clones it
 
 
-def fit_rows(problem: TableProblem, model: Any, x: Any, y: Array, rows: Array) -> Any:
-    """Fit a model to some rows, and return it, or one with random blocks in its place.
+@dataclass(frozen=True, eq=False)
+class RowsFit:
+    """The fit of a model to some rows, with all that it needs in another process."""
 
-    A fit that ends far from the optimum has a last iterate that may be useless, however well the same settings do on
-    fewer rows. Random blocks have a usable average after one epoch.
-    """
-    data = pick(x, rows), y[rows], problem.given_weights(rows)
-    watch = [] if problem.clock.limit == float("inf") else [EndsInTime(problem)]
-    model.set_params(callbacks=watch).fit_sample(data)
-    settings = random_blocks(model, len(rows), x.shape[1], MAX_EPOCHS)
-    if model.gap_ > FAR and not settings.items() <= model.get_params(deep=False).items() and not problem.clock.stopped:
-        model = clone(model).set_params(**settings).fit_sample(data)
-    return model.set_params(callbacks=None)
+    model: Any  # unfitted
+    data: LabelledRows
+    clock: TimeBudget
+    once: bool = False  # whether its settings are those of a fit on many rows, which is usable as it ends
+
+    def run(self) -> Any:
+        """Fit the model, and return it, or one with random blocks in its place.
+
+        A fit that ends far from the optimum has a last iterate that may be useless, however well the same settings do
+        on fewer rows. Random blocks have a usable average after one epoch.
+        """
+        model, x = self.model, self.data[0]
+        if self.once:
+            return model.fit_sample(self.data).set_params(max_time=float("inf"))
+        watch = [] if self.clock.limit == float("inf") else [EndsInTime(self.clock)]
+        model.set_params(callbacks=watch).fit_sample(self.data)
+        settings = random_blocks(model, x.shape[0], x.shape[1], MAX_EPOCHS)
+        known = settings.items() <= model.get_params(deep=False).items()
+        if model.gap_ > FAR and not known and not self.clock.stopped:
+            model = clone(model).set_params(**settings).fit_sample(self.data)
+        return model.set_params(callbacks=None)
+
+
+def rows_fit(problem: TableProblem, model: Any, x: Any, y: Array, rows: Array) -> RowsFit:
+    """Return the fit of a model to some rows."""
+    return RowsFit(model, (pick(x, rows), y[rows], problem.given_weights(rows)), problem.clock)
+
+
+def fit_rows(problem: TableProblem, model: Any, x: Any, y: Array, rows: Array) -> Any:
+    """Fit a model to some rows, and return it, or one with random blocks in its place."""
+    return rows_fit(problem, model, x, y, rows).run()
 
 
 def random_blocks(model: Any, n: int, d: int, epochs: int, device: Any = None) -> dict[str, Any]:

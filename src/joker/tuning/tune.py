@@ -34,8 +34,9 @@ from joker.runtime import format_bytes, format_least, parse_device
 from joker.solvers.problem import AUTO
 from joker.tuning.ard import powers_to_try
 from joker.tuning.halving import Search, TimeBudget, Trial, stage_rows
+from joker.tuning.processes import workers_for
 from joker.tuning.splits import Split, ranking_score, strata
-from joker.tuning.trials import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
+from joker.tuning.trials import MIN_TUNING_ROWS, TrialRunner, make_trial_runner, trials_on
 from joker.tuning.validation import make_validation
 
 COLUMNS = ("stage", "rows", "kernel", "bandwidth", "relevance", "lam", "loss", "score", "seconds")
@@ -155,6 +156,7 @@ def tune(
     memory: int | str | None = None,
     device: str | torch.device | None = None,
     random_state: int | np.random.RandomState | None = None,
+    n_jobs: int | None = None,
     verbose: int | None = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Tuned:
@@ -235,6 +237,11 @@ def tune(
         included; the ``max_time`` of the estimator limits it. A warning and ``stopped_by_time`` say that time was up.
     memory, device, random_state, verbose
         As in the estimator; they replace its own. ``verbose`` applies to the fit on all rows.
+    n_jobs : int, optional
+        The processes that run trials side by side, as in scikit-learn: -1 is one for each core that the process may
+        use, and None is one, unless ``joblib.parallel_config`` says otherwise. The result is the same, bit for bit,
+        unless ``max_time`` ends the search. A process takes some seconds to start, and some 300 MB. With ``memory``,
+        on a GPU, in a group of processes and inside another parallel call, trials run one after the other.
     callback : callable, optional
         Called with each entry of the table as soon as it is known, for example ``print``.
 
@@ -271,8 +278,9 @@ def tune(
     splits = {"cv": cv, "groups": groups, "time": time}
     limits = {"scoring": scoring, "n_trials": n_trials, "max_time": max_time}
     check_processes(model, y=targets, search={**asked, **splits, **limits})
+    place = device_of(X, model.device)
     to_try = Candidates(kernels, bandwidths, lam, relevance, rows, _checked_trials(n_trials))
-    with _naming_budget_of_all(model, x, targets, to_try):
+    with trials_on(workers_for(n_jobs, model.memory, place)), _naming_budget_of_all(model, x, targets, to_try):
         found = find_settings(
             x,
             targets,
@@ -280,7 +288,7 @@ def tune(
             model,
             to_try,
             scoring=scoring,
-            device=device_of(X, model.device),
+            device=place,
             budget=budget,
             report=callback,
             splits=_asked_splits(model, targets, w, cv, groups, time),
