@@ -37,7 +37,7 @@ from joker.data.readers.open import (
 from joker.data.readers.table import is_number, is_text
 from joker.data.readers.text import MISSING_WORDS
 from joker.data.schema import listed, repeated, unnamed
-from joker.errors import BudgetTooSmall, InvalidData, InvalidParameter
+from joker.errors import BudgetTooSmall, InvalidCell, InvalidData, InvalidParameter
 from joker.estimators import resolve
 from joker.runtime import format_bytes, format_least
 
@@ -365,7 +365,7 @@ def _kind_of(name: str, value: Any) -> str:
         return TEXT
     if isinstance(value, datetime.date | datetime.datetime | np.datetime64):
         return DATE
-    raise TypeError(
+    raise InvalidCell(
         f"the argument must be a string or a real number in every cell; column {name!r} contains "
         f"{type(value).__name__}. Leave the column out, or turn it into columns of numbers or text."
     )
