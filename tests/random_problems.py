@@ -378,7 +378,7 @@ class Reference:
 def half_deviance(y: Any, f: Any, p: float) -> Any:
     """Return half the deviance of y and the mean exp(f)."""
     logarithm = np.log(np.where(y > 0, y, 1))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         if p == 1:
             return np.exp(f) - y * f + y * logarithm - y
         if p == 2:
@@ -392,7 +392,7 @@ def _deviance_conjugate(y: Any, a: Any, p: float) -> Any:
     low, high = np.full_like(a, -300.0), np.full_like(a, 300.0)
     for _ in range(200):
         middle = (low + high) / 2
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             slope = np.exp((2 - p) * middle) - np.where(y > 0, y * np.exp((1 - p) * middle), 0) + a
         low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
     return -a * low - half_deviance(y, low, p)
