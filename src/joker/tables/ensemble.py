@@ -132,11 +132,15 @@ class Residuals:
 
         This is split conformal prediction (Lei et al., 2018).
         """
+        low, high = self.quantiles(self.levels(coverage))
+        return float(low), float(high)
+
+    def levels(self, coverage: float) -> Array:
+        """Return the levels of the two limits."""
         if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0 < coverage < 1:
             raise InvalidParameter(f"coverage must be between 0 and 1, both excluded; got {coverage!r}. Use 0.9.")
         low = (1 - float(coverage)) / 2
-        first, last = self.quantiles(np.array([low, 1 - low]))
-        return float(first), float(last)
+        return np.array([low, 1 - low])
 
     def quantiles(self, levels: Array) -> Array:
         """Return what is added to a prediction so that these shares of new rows are below it."""

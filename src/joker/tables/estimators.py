@@ -238,8 +238,7 @@ class JokerRegressor(RegressorMixin, TableEstimator):
         are divided by their scale at each row, and the width follows that scale.
         """
         check_is_fitted(self, "_ensemble")
-        low, high = self._residuals.limits(coverage)
-        return self._with_errors(X, np.array([low, high]))
+        return self._with_errors(X, self._residuals.levels(coverage))
 
     def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:  # (n, levels)
         """Return the numbers below which the truth of new rows is with these shares, a column for each.
@@ -257,10 +256,11 @@ class JokerRegressor(RegressorMixin, TableEstimator):
                 f"quantiles must be a number, or several, between 0 and 1, both excluded; got {quantiles!r}. "
                 "Use (0.1, 0.5, 0.9)."
             )
-        return self._with_errors(X, self._residuals.quantiles(levels))
+        return self._with_errors(X, levels)
 
-    def _with_errors(self, X: Any, errors: Array) -> Array:  # (n, k)
-        """Return the predictions plus each of some errors, which are multiples of their scale at a row."""
+    def _with_errors(self, X: Any, levels: Array) -> Array:  # (n, k)
+        """Return the predictions plus the quantiles of the errors at each row."""
+        errors = self._residuals.quantiles(levels)
 
         def shifted(inputs: Any) -> Array:
             f = self._ensemble.values(inputs)[:, 0]
@@ -268,7 +268,7 @@ class JokerRegressor(RegressorMixin, TableEstimator):
                 return f[:, None] + errors
             encoding = self._ensemble.encodings[self._spread.encoding]
             x = inputs if encoding is None else encoding.transform(inputs)
-            return f[:, None] + self._spread.scale(x, f)[:, None] * errors
+            return f[:, None] + self._spread.quantiles(x, f, levels)
 
         return self._of_batches(X, shifted)
 

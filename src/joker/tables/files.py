@@ -250,8 +250,16 @@ SPREAD_FIELDS = Fields(
         "weight": Field(NUMBER, low=0, high=LARGEST),
         "low": Field(NUMBER, low=0, open=True),
         "high": Field(NUMBER, low=0, open=True),
+        "knots": Field(NUMBER, ("thirds",), ascending=True),
+        "thirds": Field(PART, ("thirds",), tuple, of=(Residuals,)),
     },
-    rules=(("low must be at most high", lambda v: v["low"] <= v["high"]),),
+    rules=(
+        ("low must be at most high", lambda v: v["low"] <= v["high"]),
+        (
+            "there must be errors of each third",
+            lambda v: len(v["thirds"]) > 0 and all(third.rows for third in v["thirds"]),
+        ),
+    ),
 )
 PARTS = Fields(
     {

@@ -61,6 +61,8 @@ NARROWER = 2**-0.5  # the step of the bandwidth of a Gaussian that is tried ther
 MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
 NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
 MAX_NARROWER = 3  # steps
+MIN_FOLDS = 3  # for errors that are as of members on all rows
+LEAST_LEARNT = 0.7  # share of the errors with three quarters of the rows
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
 MIN_TREND_GAIN = 0.02  # share of the leave-one-out error that a trend must save to be in the first candidates
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
@@ -568,7 +570,34 @@ class TableSearch:
             cut_short = model is None or (self.problem.clock.stopped and model.gap_ > member.model.gap_)
             assert candidate.goal is not None
             members.append(member if cut_short else replace(member, model=model, trend=candidate.goal.trend))
-        return replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
+        found = replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
+        return found if self.problem.clock.is_over() else replace(found, residuals=self._learnt(best) * best.residuals)
+
+    def _learnt(self, best: FittedEnsemble) -> float:
+        """Return how large the errors of members on all rows are, as a share of those of the models of the folds.
+
+        Held-out errors of models on fewer rows, without another fold, show how fast errors fall: by a power of the
+        number of rows. Without this, intervals would be those of the models of the folds, and too wide.
+        """
+        problem = self.problem
+        if problem.classes or len(self.folds) < MIN_FOLDS or problem.validation.given:
+            return 1.0
+        first, second = self.folds[:2]
+        rows, held = np.intersect1d(first.train, second.train), first.held
+        total: Any = 0.0
+        for candidate, member in zip(best.kept, best.ensemble.members, strict=True):
+            assert member.target is not None
+            assert candidate.goal is not None
+            goal = candidate.goal.with_trend(rows, self._trend_number(candidate.goal))
+            model = fit_rows(problem, clone(member.model), candidate.x, goal.left, rows)
+            f = goal.total(problem.values(model, pick(candidate.x, held)), held)[:, 0]
+            total = total + member.weight * member.target.decode(f, member.residuals)
+        truth = problem.y[held]
+        fewer, more = (float(np.abs(truth - f).mean()) for f in (total, best.held_predictions[: len(held), 0]))
+        if not fewer > 0:
+            return 1.0
+        power = np.log(len(first.train) / len(problem.y)) / np.log(len(rows) / len(first.train))
+        return float(np.clip(more / fewer, LEAST_LEARNT, 1.0) ** power)
 
     def _fit_on_all_rows(self, candidate: EnsembleCandidate, member: EnsembleMember) -> RowsFit:
         assert candidate.goal is not None

@@ -24,6 +24,7 @@ from joker.tables.table import is_limited
 Array = NDArray[Any]
 PARTS = 5  # of the held-out rows
 MIN_ROWS = 150  # held-out rows: fewer do not determine a scale
+MIN_THIRD = 100  # rows of small, middle or large scales, for quantiles of their own
 MAX_ROWS = 2_000  # that the scale is learnt from
 FEATURES = 300  # random features: a scale is a smooth function
 TOL = 0.01  # of the gap
@@ -45,6 +46,18 @@ class Spread:
     weight: float  # of the prediction among the inputs
     low: float  # of the scales; those of new rows are between the two
     high: float
+    knots: Array  # (k,) logarithms of scales, ascending
+    thirds: tuple[Residuals, ...]  # (k,) errors divided by their scale, of the rows whose scale is near a knot
+
+    def quantiles(self, x: Any, predictions: Array, levels: Array) -> Array:  # (n, d), (n,), (k,) -> (n, k)
+        """Return what is added to predictions so that these shares of new rows are below it."""
+        scale = self.scale(x, predictions)
+        return scale[:, None] * self.of_scale(scale, levels)
+
+    def of_scale(self, scale: Array, levels: Array) -> Array:  # (n,), (k,) -> (n, k)
+        """Return quantiles of errors divided by their scale, which depend on the scale: tails may be heavier."""
+        each = np.stack([third.quantiles(levels) for third in self.thirds])
+        return np.column_stack([np.interp(np.log(scale), self.knots, column) for column in each.T])
 
     def scale(self, x: Any, predictions: Array) -> Array:  # (n, d), (n,) -> (n,)
         """Return the scale of the errors of rows, from their encoded inputs and their predictions."""
@@ -90,14 +103,14 @@ def fit_spread(
             best = float(deviances[one]), ready, crossed[:, one]
     assert best is not None
     _, spread, scales = best
-    if not _pays(errors, scales):
+    spread = replace(spread, low=float(scales.min()), high=float(scales.max()), **_thirds(errors, scales))
+    if not _pays(errors, scales, spread):
         return same
     rows = _some(np.arange(len(errors)), seed)
     model = spread.model.fit_sample(
         (spread.columns(x, predictions)[rows], sizes[rows], None if weights is None else weights[rows])
     )
-    spread = replace(spread, model=model, low=float(scales.min()), high=float(scales.max()))
-    return make_residuals(errors / scales), spread
+    return make_residuals(errors / scales), replace(spread, model=model)
 
 
 def spread_of(fitted: FittedEnsemble, problem: TableProblem) -> tuple[Residuals, Spread | None]:
@@ -122,7 +135,7 @@ def _candidates(x: Array, predictions: Array, encoding: int) -> Sequence[Spread]
     width = spread if spread > 0 else float(predictions.std()) or 1.0
     size = float(np.sqrt(x.var(axis=0).sum())) or 1.0
     compressed = float(np.arcsinh((predictions - centre) / width).std()) or 1.0
-    alone = Spread(None, encoding, False, centre, width, 1.0, 0.0, 0.0)
+    alone = Spread(None, encoding, False, centre, width, 1.0, 0.0, 0.0, np.zeros(0), ())
     return alone, replace(alone, inputs=True, weight=0.5 * size / compressed)
 
 
@@ -153,15 +166,24 @@ def _crossed(columns: Array, sizes: Array, weights: Array | None, parts: Array, 
     return found
 
 
-def _pays(errors: Array, scales: Array) -> bool:
+def _thirds(errors: Array, scales: Array) -> dict[str, Any]:
+    """Return the errors divided by their scales, of the rows of small, middle and large scales."""
+    order = np.argsort(scales, kind="stable")
+    parts = np.array_split(order, 3) if len(order) >= 3 * MIN_THIRD else [order]
+    knots = np.log([np.median(scales[part]) for part in parts])
+    return {"knots": knots, "thirds": tuple(make_residuals((errors / scales)[part]) for part in parts)}
+
+
+def _pays(errors: Array, scales: Array, spread: Spread) -> bool:
     """Whether intervals with these scales have the better score than those of one width, and are narrower."""
-    (wide, of_wide), (narrow, of_narrow) = (_interval_score(errors, s) for s in (np.ones(len(errors)), scales))
+    levels = np.array([(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    wide, of_wide = _interval_score(errors, np.broadcast_to(make_residuals(errors).quantiles(levels), (len(errors), 2)))
+    narrow, of_narrow = _interval_score(errors, scales[:, None] * spread.of_scale(scales, levels))
     return bool(narrow <= (1 - MIN_GAIN) * wide and of_narrow < of_wide)
 
 
-def _interval_score(errors: Array, scales: Array) -> tuple[float, float]:
+def _interval_score(errors: Array, limits: Array) -> tuple[float, float]:  # (n,), (n, 2)
     """Return the mean width of intervals, and their mean score: the width, and what is missed times 2 / (1 - c)."""
-    low, high = make_residuals(errors / scales).limits(COVERAGE)
-    missed = np.maximum(low * scales - errors, 0) + np.maximum(errors - high * scales, 0)
-    widths = (high - low) * scales
+    low, high = limits.T
+    missed, widths = np.maximum(low - errors, 0) + np.maximum(errors - high, 0), high - low
     return float(widths.mean()), float((widths + 2 / (1 - COVERAGE) * missed).mean())
