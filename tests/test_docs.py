@@ -251,7 +251,7 @@ def test_the_decision_diagram_states_the_limit_of_the_code() -> None:
 
 
 # For a loss by name, a rare loss, and what has no targets.
-UNDRAWN = {"KernelClassifier", "KernelLp", "KernelOneClass"}
+UNDRAWN = {"KernelClassifier", "KernelLp", "KernelOneClass", "KernelPCA", "KernelTransformer"}
 
 
 # What a reader of scikit-learn, LIBSVM or Gaussian processes searches the site for.

@@ -257,6 +257,7 @@ class PredictionForm:
     offsets: NDArray[np.float64] | None  # (classes,), of a calibrated softmax
     ranks: NDArray[np.intp] | None  # the rank of each quantile level; None if predictions are not sorted
     one_class: bool  # whether the label is 1 where f is at least 0, and else −1
+    features_only: bool  # whether the features of the machine are the result, and its weights are not used
 
 
 def prediction_form(model: Any) -> PredictionForm:
@@ -277,6 +278,7 @@ def prediction_form(model: Any) -> PredictionForm:
         offsets=getattr(model, "_offsets", None),
         ranks=np.argsort(np.argsort(model._levels, kind="stable")) if several else None,
         one_class=bool(getattr(model, "_one_class", False)),
+        features_only=bool(getattr(model, "_features_only", False)),
     )
 
 

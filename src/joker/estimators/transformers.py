@@ -19,7 +19,7 @@ from torch import Tensor
 from joker import features as feature_maps
 from joker.data import Rows, Store
 from joker.data.arrays import device_of, input_statistics, numbered_rows, rows_of
-from joker.errors import InvalidData, InvalidParameter, UnknownName
+from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.docstrings import documented_transformer
 from joker.estimators.estimator import CheckedParameters
@@ -349,6 +349,10 @@ class KernelTransformer(KernelTransform):
         self._finish(FeatureMachine(features, psi.new_zeros(features.n_features, 1)), np.zeros(1))
 
     @property
+    def _features_only(self) -> bool:
+        return isinstance(self._machine, FeatureMachine)
+
+    @property
     def _n_features_out(self) -> int:
         machine = self._machine
         return machine.features.n_features if isinstance(machine, FeatureMachine) else len(self._offset)
@@ -367,4 +371,6 @@ class KernelTransformer(KernelTransform):
 
 def _feature_tiles(x: Rows, features: FeatureMap) -> Any:
     """Yield slices of rows whose features take some memory."""
-    return tiles(len(x), lambda b: features.work_bytes(b) + b * x.row_bytes, max(TILE, features.work_bytes(1)), "features")
+    return tiles(
+        len(x), lambda b: features.work_bytes(b) + b * x.row_bytes, max(TILE, features.work_bytes(1)), "features"
+    )
