@@ -19,6 +19,4 @@ SPACE = {
 }
 
 MODEL = ConfigGenerator(model_cls=JokerKernelModel, manual_configs=[{}], search_space=SPACE)
-SYSTEM = SystemConfigGenerator(
-    model_cls=JokerSystem, name="Joker", manual_configs=[{"effort": 3}, {"effort": 5}]
-)
+SYSTEM = SystemConfigGenerator(model_cls=JokerSystem, name="Joker", manual_configs=[{"effort": 3}, {"effort": 5}])
