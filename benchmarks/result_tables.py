@@ -214,6 +214,23 @@ def same_problem(results: Results) -> Iterator[str]:
     yield table(("problem", "program", *steps, "gap at the end", "memory", "work"), rows)
 
 
+def one_class(results: Results) -> Iterator[str]:
+    """Yield the AUC, the gap and the seconds of each program on each set."""
+    rows = [
+        [
+            name,
+            program,
+            f"{found['auc']:.4f}",
+            f"{found['gap']:.1e}",
+            f"{found['seconds']:.2f} s",
+            f"{found['difference']:.1e}" if "difference" in found else None,
+        ]
+        for name, programs in results["cells"].items()
+        for program, found in programs.items()
+    ]
+    yield table(("set", "program", "AUC", "gap", "fit", "difference of scores"), rows)
+
+
 def hard_problems(results: Results) -> Iterator[str]:
     """Yield the seconds of joker and of the reference for each problem, and joker's gap."""
     rows = []
@@ -638,7 +655,7 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
-        hard_problems, certificate, multiclass, tuning, standardize, out_of_core, path, averaging, block_solver,
+        hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging, block_solver,
         ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
     )
 }  # fmt: skip

@@ -34,6 +34,7 @@ PAGES = [
     "docs/estimators.md",
     "docs/files.md",
     "docs/first-steps.md",
+    "docs/gpu.md",
     "docs/index.md",
     "docs/kernels.md",
     "docs/losses.md",

@@ -12,6 +12,7 @@ from joker.models import Machine, load  # noqa: E402
 from joker.prepare import Training, prepare  # noqa: E402
 from joker.runtime import VERSION as __version__  # noqa: E402
 from joker.solvers import Reason, Report, Settings  # noqa: E402
+from joker.warmup import warmup  # noqa: E402
 
 if TYPE_CHECKING:
     from joker import export
@@ -77,6 +78,7 @@ __all__ = [
     "prepare",
     "solvers",
     "tune",
+    "warmup",
 ]
 
 

@@ -487,7 +487,16 @@ FORMULAS = [
 
 def test_every_name_has_a_formula():
     assert {type(loss) for loss, *_ in FORMULAS} == set(losses.NAMES.values())
-    assert {type(loss) for loss in NAMED} == set(losses.NAMES.values())
+    assert {type(loss) for loss in NAMED} - {ThresholdHinge} == set(losses.NAMES.values())  # it is that of ν-machines
+
+
+@pytest.mark.parametrize("rho", [0.3, 4.0])
+def test_the_threshold_hinge_is_a_multiple_of_the_hinge_of_a_fraction(rho):
+    """max(ρ − u, 0) = ρ max(1 − u/ρ, 0)."""
+    y, a = targets(Hinge()), across(Hinge(), targets(Hinge()), np.linspace(0, 1, 5))
+    f = predictions()
+    close(ThresholdHinge(rho).value(y, f), rho * Hinge().value(y, f / rho))
+    close(ThresholdHinge(rho).psi(y, a), rho * Hinge().psi(y, a))
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,7 @@ class PredictionForm:
     ranks: NDArray[np.intp] | None  # the rank of each quantile level; None if predictions are not sorted
     one_class: bool  # whether the label is 1 where f is at least 0, and else −1
     exponential: bool  # whether f is the logarithm of the prediction
+    features_only: bool  # whether the features of the machine are the result, and its weights are not used
 
 
 def prediction_form(model: Any) -> PredictionForm:
@@ -284,6 +285,7 @@ def prediction_form(model: Any) -> PredictionForm:
         ranks=np.argsort(np.argsort(model._levels, kind="stable")) if several else None,
         one_class=bool(getattr(model, "_one_class", False)),
         exponential=isinstance(model._named_loss(), LogLinkLoss),
+        features_only=bool(getattr(model, "_features_only", False)),
     )
 
 

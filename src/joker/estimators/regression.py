@@ -274,9 +274,9 @@ class KernelSVR(BaseRegressor):
         The half-width ε of the tube inside which a residual costs nothing, in units of the scaled targets; in units
         of y with ``scale_target=False``.
     nu : float, optional
-        The share ν of the ν-SVR, in (0, 1], in place of ``epsilon``: an upper bound on the weight of the rows outside the
-        tube, and a lower bound on that of the support vectors. The fit finds the ε that has this share, ``epsilon_``; it
-        is 0 where even then fewer rows count. ν needs y of one column.
+        The share ν of the ν-SVR, in (0, 1], in place of ``epsilon``: an upper bound on the weight of the rows outside
+        the tube, and a lower bound on that of the support vectors. The fit finds the ε that has this share,
+        ``epsilon_``; it is 0 where even then fewer rows count. ν needs y of one column.
     %(scale_target)s
     %(shared)s
     epsilon_ : float

@@ -349,6 +349,10 @@ class KernelTransformer(KernelTransform):
         self._finish(FeatureMachine(features, psi.new_zeros(features.n_features, 1)), np.zeros(1))
 
     @property
+    def _features_only(self) -> bool:
+        return isinstance(self._machine, FeatureMachine)
+
+    @property
     def _n_features_out(self) -> int:
         machine = self._machine
         return machine.features.n_features if isinstance(machine, FeatureMachine) else len(self._offset)

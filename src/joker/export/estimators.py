@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,18 +61,24 @@ def check_size(numbers: int, dtype: Any, what: str) -> None:
 
 
 INPUTS = "inputs"
+TRANSFORMED = "transformed"
 LABEL, DECISION, PROBABILITIES, PREDICTION = "label", "decision_function", "probabilities", "prediction"
 
 
 def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
     """Add the input, the operations and the outputs of a fitted kernel estimator to a graph."""
     form = prediction_form(model)
+    if form.features_only:
+        form = _as_sums(form)
     inner = inner_type(form, dtype)
     x = graph.add_input(INPUTS, outer, model.n_features_in_)
     x = x if inner == outer else graph.cast(x, inner)
     f = values(graph, form, x, inner)
     if form.classes is not None:
         _add_classes(graph, form, form.classes, f, outer)
+        return
+    if hasattr(model, "transform"):
+        graph.add_output(TRANSFORMED, graph.cast(f, outer), outer, (len(form.offset),))
         return
     if form.one_class:
         _add_outliers(graph, f, outer)
@@ -83,6 +90,15 @@ def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
         )
     f = graph.over_columns("Squeeze", f) if form.one_column else f
     graph.add_output(PREDICTION, graph.cast(f, outer), outer, () if form.one_column else (len(form.offset),))
+
+
+def _as_sums(form: PredictionForm) -> PredictionForm:
+    """Return the form whose predictions are the features themselves."""
+    features = form.machine.features  # type: ignore[attr-defined]  # it has features
+    m = features.n_features
+    check_size(m * m, np.float64, "features")
+    theta = torch.eye(m, dtype=form.machine.dtype)
+    return replace(form, machine=FeatureMachine(features, theta), target_scale=np.ones(m), offset=np.zeros(m))
 
 
 def inner_type(form: PredictionForm, dtype: str) -> Any:

@@ -46,7 +46,8 @@ def to_onnx(model: Any, path: AnyPath, *, dtype: str = "auto") -> None:
     days since 1970-01-01 as float64, with NaN for a missing one.
 
     Regressors have the output ``prediction``. Classifiers have ``label``, ``decision_function`` and, if the model
-    predicts them, ``probabilities``.
+    predicts them, ``probabilities``. ``KernelOneClass`` has ``label`` and ``decision_function``, and transformers have
+    ``transformed``.
 
     Examples
     --------
@@ -75,12 +76,12 @@ def to_onnx(model: Any, path: AnyPath, *, dtype: str = "auto") -> None:
 
 
 def _exported(model: Any, dtype: str) -> Any:
-    from joker.estimators.estimator import KernelEstimator
+    from joker.estimators.model import FittedModel
     from joker.export import estimators, tables
     from joker.export.operations import Graph
     from joker.tables.estimator import TableEstimator
 
-    if not isinstance(model, TableEstimator | KernelEstimator):
+    if not isinstance(model, TableEstimator | FittedModel):
         raise InvalidParameter(
             f"model must be a fitted estimator of joker; got {type(model).__name__}. Export the last step of a "
             "pipeline, or use skl2onnx for estimators of scikit-learn."

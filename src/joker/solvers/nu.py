@@ -23,7 +23,7 @@ from torch import Tensor
 from joker.data import Targets
 from joker.losses import EpsilonInsensitive, Loss, ThresholdHinge
 from joker.solvers.loop import Descent
-from joker.solvers.problem import Problem, Settings
+from joker.solvers.problem import Problem
 from joker.solvers.report import Gap, Reason, Record, Report
 from joker.solvers.state import State
 
@@ -231,6 +231,10 @@ class _Bracket:
         self.below = torch.where(again & up, self.below / 2, self.below)
         self.side = side.to(self.side)
 
+    def narrow(self, tol: float, rho: Tensor) -> bool:
+        """Whether the root is known to within ``tol``, relative to ρ."""
+        return bool((self.high - self.low <= tol * rho.abs()).all())
+
     def next(self, rho: Tensor, excess: Tensor, total: Tensor, best: Tensor | None) -> Tensor:  # (t,)
         """Return where to look next: at ``best``, or on the line through both ends, or nearer to the unknown end."""
         share = (total / (total + excess).clamp(min=1e-300)).clamp(1 / FARTHEST, FARTHEST)
@@ -256,64 +260,89 @@ class _Bracket:
 
 def solve(descent: Descent, problem: NuProblem) -> NuReport:
     """Solve a ν-machine, with the state, the settings and the method of a solve that has not begun."""
-    state, settings, method = descent.state, descent.settings, type(descent.method)
-    started = time.perf_counter()
-    rho = problem.start(state)
-    bracket = _Bracket.around(problem, rho)
-    best: NuReport | None = None
-    records: list[Record] = []
-    epochs, since = 0.0, 0
-    inner_tol = INNER_SHARE * settings.tol
-    least = problem.largest_sum.clone()
-    first = rho.abs()
-    for number in range(ROUNDS):
-        left = max(0.0, settings.max_time - (time.perf_counter() - started))
-        inner = Descent(state, problem.at(rho), settings.decided(tol=inner_tol, max_time=left), method)
-        report = inner.run()
-        epochs += inner.epoch
-        excess = report.alpha.abs().double().sum(0) - problem.total
-        bracket.add(rho, excess)
-        least = torch.minimum(least, excess + problem.total)
-        found = _certified(state, problem, report, settings)
-        record = replace(found.report.records[-1], epoch=epochs, seconds=time.perf_counter() - started)
-        records.append(record)
-        since += 1
-        if best is None or found.report.relative_gap < GAINED * best.report.relative_gap:
-            since = 0
-        if best is None or found.report.relative_gap < best.report.relative_gap:
-            best = found
-        if best.report.relative_gap <= settings.tol:
-            reason = Reason.TOLERANCE
-            break
-        if time.perf_counter() - started >= settings.max_time:
-            reason = Reason.TIME
-            break
-        narrow = bool((bracket.high - bracket.low <= settings.tol * rho.abs()).all())
-        if since >= (SETTLED if narrow or best.report.relative_gap <= ROUNDING else STUCK):
-            reason = Reason.STALLED if report.reason is Reason.TOLERANCE else report.reason
-            break
-        if report.reason is Reason.BROKEN or bool(((rho < VANISHED * first) & (rho > 0)).any()):
-            reason = report.reason
-            break
-        rho = bracket.next(rho, excess, problem.total, None if number % 2 else found.rho)
-    else:
-        reason = Reason.EPOCHS
-    last = replace(records[-1], gap=best.report.gap)
-    records[-1] = last
-    solved = replace(best.report, reason=reason, records=tuple(records))
-    unbounded = bool((least > problem.total).any()) and reason is not Reason.TIME
-    return NuReport(best.rho, solved, float((least / problem.largest_sum).max()), unbounded)
+    return _Search(descent, problem).run()
 
 
-def _certified(state: State, problem: NuProblem, report: Report, settings: Settings) -> NuReport:
-    """Return the ν-machine nearest to a point, with its gap: α with the right sum, and the best ρ for it."""
-    state.reset(problem.feasible(report.alpha))
-    rho = problem.best(state)
-    only_gap = settings.decided(max_epochs=0, max_time=inf, averaging=False, momentum=False)
-    found = Descent(state, problem.at(rho), only_gap).run()
-    gap = replace(found.gap, sums=found.gap.sums.clone())
-    gap.sums[0] += problem.slack(found.alpha, rho)
-    if (scale := problem.scale(gap)) is not None:
-        gap = replace(gap, scale=scale)
-    records = (replace(found.records[-1], gap=gap),)
-    return NuReport(rho, replace(found, image=found.image.clone(), gap=gap, records=records, reason=report.reason))
+class _Search:
+    """The search for the root, and the best certificate on its way."""
+
+    def __init__(self, descent: Descent, problem: NuProblem) -> None:
+        self.state, self.settings, self.method = descent.state, descent.settings, type(descent.method)
+        self.problem, self.started = problem, time.perf_counter()
+        self.records: list[Record] = []
+        self.best: NuReport | None = None
+        self.epochs, self.since = 0.0, 0  # rounds since the smallest gap was found
+        self.least = problem.largest_sum.clone()  # the smallest Σ|α| of all rounds
+
+    def run(self) -> NuReport:
+        """Solve problems with a fixed ρ until the gap is small enough, or nothing is gained any more."""
+        rho = first = self.problem.start(self.state)
+        bracket, reason = _Bracket.around(self.problem, rho), None
+        for number in range(ROUNDS):
+            report = self._solve_at(rho)
+            excess = report.alpha.abs().double().sum(0) - self.problem.total
+            bracket.add(rho, excess)
+            self.least = torch.minimum(self.least, excess + self.problem.total)
+            found = self._certified(report)
+            best = self._take(found)
+            vanished = bool(((rho < VANISHED * first) & (rho > 0)).any())
+            if reason := self._reason(best, report, bracket.narrow(self.settings.tol, rho), vanished):
+                break
+            rho = bracket.next(rho, excess, self.problem.total, None if number % 2 else found.rho)
+        return self._report(reason or Reason.EPOCHS)
+
+    @property
+    def seconds(self) -> float:
+        """The time so far, that of the first process."""
+        return float(self.state.group.decide(time.perf_counter() - self.started))
+
+    def _solve_at(self, rho: Tensor) -> Report:
+        """Solve the problem with a fixed ρ, from the point where the state is."""
+        left = max(0.0, self.settings.max_time - self.seconds)
+        settings = self.settings.decided(tol=INNER_SHARE * self.settings.tol, max_time=left)
+        descent = Descent(self.state, self.problem.at(rho), settings, self.method)
+        report = descent.run()
+        self.epochs += descent.epoch
+        return report
+
+    def _certified(self, report: Report) -> NuReport:
+        """Return the ν-machine nearest to a point, with its gap: α with the right sum, and the best ρ for it."""
+        self.state.reset(self.problem.feasible(report.alpha))
+        rho = self.problem.best(self.state)
+        only_gap = self.settings.decided(max_epochs=0, max_time=inf, averaging=False, momentum=False)
+        found = Descent(self.state, self.problem.at(rho), only_gap, self.method).run()
+        gap = replace(found.gap, sums=found.gap.sums.clone())
+        gap.sums[0] += self.problem.slack(found.alpha, rho)
+        if (scale := self.problem.scale(gap)) is not None:
+            gap = replace(gap, scale=scale)
+        record = replace(found.records[-1], gap=gap, epoch=self.epochs, seconds=self.seconds)
+        self.records.append(record)
+        return NuReport(rho, replace(found, image=found.image.clone(), gap=gap))
+
+    def _take(self, found: NuReport) -> NuReport:
+        """Keep the certificate with the smallest gap, and return it."""
+        before = inf if self.best is None else self.best.report.relative_gap
+        self.since = 0 if found.report.relative_gap < GAINED * before else self.since + 1
+        if self.best is None or found.report.relative_gap < before:
+            self.best = found
+        return self.best
+
+    def _reason(self, best: NuReport, report: Report, narrow: bool, vanished: bool) -> Reason | None:
+        """Return why the search ends, or None."""
+        if best.report.relative_gap <= self.settings.tol:
+            return Reason.TOLERANCE
+        if self.seconds >= self.settings.max_time:
+            return Reason.TIME
+        rounds = SETTLED if narrow or best.report.relative_gap <= ROUNDING else STUCK
+        if report.reason is Reason.BROKEN or vanished or self.since >= rounds:
+            return Reason.STALLED if report.reason is Reason.TOLERANCE else report.reason
+        return None
+
+    def _report(self, reason: Reason) -> NuReport:
+        """Return the best certificate, with the records of all rounds."""
+        assert self.best is not None
+        best, shares = self.best, self.least / self.problem.largest_sum
+        self.records[-1] = replace(self.records[-1], gap=best.report.gap)
+        solved = replace(best.report, reason=reason, records=tuple(self.records))
+        unbounded = bool((self.least > self.problem.total).any()) and reason is not Reason.TIME
+        return NuReport(best.rho, solved, float(shares.max()), unbounded)
