@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from random_problems import kernel_matrix, relative_gap
 
 import joker
+import joker.callbacks
 from joker import kernels
 
 
@@ -47,6 +49,31 @@ def test_clusters_that_float32_cannot_tell_apart(bandwidth: float, precision: st
     if precision == "auto":
         assert model.gap_ <= 1e-3
         assert "float32" in model.plan_.why_dtype
+
+
+@pytest.mark.parametrize("bandwidth", [0.01, 0.001])
+def test_the_machine_that_a_callback_keeps_has_a_gap_that_holds(bandwidth: float) -> None:
+    """The gap of a record that is not the last one is that of the rounded kernel, until its machine is kept."""
+    x, y = clusters(1_300)
+    seen = []
+
+    class KeepsTheFirst(joker.callbacks.Callback):
+        def epoch(self, run: joker.callbacks.Run) -> None:
+            if not seen:
+                run.keep()
+                seen.append(run.model())
+
+    settings = {"bandwidth": bandwidth, "fit_intercept": False, "standardize": False, "scale_target": False}
+    model = joker.KernelHuber(
+        delta=1.0, precision="float32", method="random_blocks", tol=1e-9, max_epochs=4, random_state=0,
+        callbacks=[KeepsTheFirst()], **settings,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", joker.errors.ConvergenceWarning)
+        model.fit(x, y)
+    for one in (model, *seen):
+        assert one.n_iter_ == 1
+        assert true_gap(one, x, (y - model._offset).ravel(), "huber", 1.0) <= 1.01 * one.gap_ + 1e-9
 
 
 RIDGES = {

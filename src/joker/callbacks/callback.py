@@ -179,11 +179,14 @@ class Run:
         if self._model is None:
             return None
         machine = self.training.machine(self._weights())
+        if current().size == 1:  # all processes would have to take part
+            self.training.descent.count_rounding()
         return self._model(Result(machine, self.records[-1], self.records, "The fit is running."))
 
     def keep(self) -> None:
         """Store the present machine, which the fit returns unless a later one is stored. To be called in ``epoch``."""
         self._kept = self._weights().clone(), self.epoch
+        self.training.descent.count_rounding()
 
     @property
     def whole(self) -> bool:
@@ -219,7 +222,9 @@ class Run:
 
     def result(self, report: Report) -> Result:
         """Return the result: the machine that was kept, else the last one."""
-        weights, epoch = self._kept or (self.training.weights((report.alpha, report.image)), self.epoch)
+        weights, epoch = self._kept or (None, self.epoch)
+        if weights is None or epoch == self.epoch:  # the end of a fit may have computed θ again
+            weights = self.training.weights((report.alpha, report.image))
         record = next(record for record in report.records if record.epoch == epoch)
         return Result(self.training.machine(weights), record, report.records, self.reason or report.reason.value)
 

@@ -52,6 +52,7 @@ class Descent:
         self.aim = self.settings.tol  # the gap in working precision at which the certificate is computed
         self.point: Point | None = None  # the point of the latest record, while the callback is called
         self.averaged = False  # whether the point of the latest evaluation may be an average of iterates
+        self._counted = False  # whether the gap of the latest record counts rounding errors
         self.whole = True  # False when an error has ended a step before its end
 
     def run(
@@ -239,6 +240,7 @@ class Descent:
                 reason = Reason.TOLERANCE
         elif score is not None and not certified:  # the point of any record may be the one that is returned
             gap = self._bounded(point, gap)
+        self._counted = certified or final or reason is not None or score is not None
         self._release_tiles()
         due = score_due or reason is not None or self.method.long_epochs or _is_round(self.steps)
         scores = tuple(score(point)) if score is not None and due else ()
@@ -280,6 +282,12 @@ class Descent:
         others = [(self.state.alpha, self.state.image)] if self.averaged else []
         dual = gap.dual if self.state.alpha.dtype == torch.float64 else None
         return certify_unrounded(self.state, self.problem, [point, *others], self.settings.seed, dual=dual)
+
+    def count_rounding(self) -> None:
+        """Let the gap of the latest record count rounding errors: its point is to be used. While a callback runs."""
+        if self.point is not None and not self._counted:
+            self.records[-1] = replace(self.records[-1], gap=self._bounded(self.point, self.records[-1].gap))
+            self._counted = True
 
     def _call(self, callback: Callback, point: Point) -> bool:
         """Return whether the callback asks to stop. If it raises, its record is removed and taken again later."""
