@@ -72,5 +72,7 @@ def test_the_error_of_a_score_counts_groups(script: Script) -> None:
 
 def test_a_warning_of_an_ordinary_table_is_marked(script: Script) -> None:
     lines = script("new_groups").lines
-    found = {"untold": {"Wages": {"warned_of": "person"}, "wine": {"warned_of": "taster"}, "cells": {"warned_of": None}}}
+    found = {
+        "untold": {"Wages": {"warned_of": "person"}, "wine": {"warned_of": "taster"}, "cells": {"warned_of": None}}
+    }
     assert ["WRONG" in line for line in lines(found)] == [False, True, False]
