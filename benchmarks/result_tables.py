@@ -214,13 +214,49 @@ def same_problem(results: Results) -> Iterator[str]:
     yield table(("problem", "program", *steps, "gap at the end", "memory", "work"), rows)
 
 
+def one_class(results: Results) -> Iterator[str]:
+    """Yield the AUC, the gap and the seconds of each program on each set."""
+    rows = [
+        [
+            name,
+            program,
+            f"{found['auc']:.4f}",
+            f"{found['gap']:.1e}",
+            f"{found['seconds']:.2f} s",
+            f"{found['difference']:.1e}" if "difference" in found else None,
+        ]
+        for name, programs in results["cells"].items()
+        for program, found in programs.items()
+    ]
+    yield table(("set", "program", "AUC", "gap", "fit", "difference of scores"), rows)
+
+
 def hard_problems(results: Results) -> Iterator[str]:
     """Yield the seconds of joker and of the reference for each problem, and joker's gap."""
+    rows = []
+    for name, one in results["problems"].items():
+        theirs = None if one["reference_gap"] is None else f"{one['reference_gap']:.1e}"
+        times = (f"{one['seconds']:.3f} s", f"{one['reference']:.3f} s", f"{one['ratio']:.1f}")
+        rows.append([name, *times, f"{one['gap']:.1e}", theirs])
+    yield table(("problem", "joker", "reference", "ratio", "gap", "gap of the reference"), rows)
+
+
+def certificate(results: Results) -> Iterator[str]:
+    """Yield how many gaps are wrong, and how the solves ended."""
+    columns = ("problems on", "number", "float32", "wrong gaps", "at the tolerance", "refused", "largest excess")
     rows = [
-        [name, f"{one['seconds']:.3f} s", f"{one['reference']:.3f} s", f"{one['ratio']:.1f}", f"{one['gap']:.1e}"]
-        for name, one in results["problems"].items()
+        [
+            kind,
+            f"{one['problems']:,}",
+            f"{one['dtype'].get('float32', 0):,}",
+            str(one["wrong"]),
+            f"{one['share_at_tolerance']:.1%}",
+            f"{one['share_refused']:.1%}",
+            f"{one['largest_excess']:.1e}",
+        ]
+        for kind, one in results.items()
     ]
-    yield table(("problem", "joker", "reference", "ratio", "gap"), rows)
+    yield table(columns, rows)
 
 
 def distributed(results: Results) -> Iterator[str]:
@@ -619,7 +655,7 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
-        hard_problems, multiclass, tuning, standardize, out_of_core, path, averaging, block_solver, ablations,
-        search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
+        hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging, block_solver,
+        ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
     )
 }  # fmt: skip

@@ -242,8 +242,8 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
         ),
         M(
             "kernels/kernel.py",
-            "+ b * row_bytes[0] + c * row_bytes[1]\n\n    side",
-            "+ b * row_bytes[1] + c * row_bytes[0]\n\n    side",
+            "+ b * row_bytes[0] + c * row_bytes[1]\n\n    longest",
+            "+ b * row_bytes[1] + c * row_bytes[0]\n\n    longest",
             "the bytes of reading x and z are swapped in a tile",
         ),
         M(
@@ -433,8 +433,8 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
         ),
         M(
             "data/store/shared.py",
-            "Moments(float(n), mean, n * deviation.square(), low, high)",
-            "Moments(float(n), mean, deviation.square(), low, high)",
+            "(mean, n * deviation.square(), low, high)",
+            "(mean, deviation.square(), low, high)",
             "the deviation over processes drops their rows",
         ),
         M(
@@ -489,8 +489,8 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
         ),
         M(
             "tables/encoders.py",
-            "return fitted, fitted.joined((crossed - mean) / scale, column)",
-            "return fitted, fitted.transform(column)",
+            "return fitted, (crossed - mean) / scale\n",
+            "return fitted, replace(fitted, frequent=None).transform(column)\n",
             "target encoding of training rows has their own targets",
         ),
         M(
@@ -685,8 +685,8 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
         ),
         M(
             "models/packing.py",
-            "if not 0 <= start < stop <= weights.shape[1]:",
-            "if not 0 <= start <= stop <= weights.shape[1]:",
+            "all(start < stop for start, stop in ranges)",
+            "all(start <= stop for start, stop in ranges)",
             "a machine without columns is accepted",
         ),
         M(

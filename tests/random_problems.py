@@ -33,12 +33,18 @@ REGRESSION = (
 )  # fmt: skip
 BINARY = ("hinge", "logistic", "squared_hinge")
 MULTICLASS = ("softmax", "crammer_singer")
+LOG_MEANS = {
+    "poisson": 1.0,
+    "gamma": 2.0,
+    "tweedie": 1.4,
+}  # losses of the log of the mean, and the power of the variance
+LATER = (*LOG_MEANS, "expectile")  # not among those of `LOSSES`, so that a seed stands for the same problem as before
 LOSSES = (*REGRESSION, *BINARY, *MULTICLASS)
 KERNELS = ("gaussian", "laplacian", "matern12", "matern32", "matern52", "cauchy", "polynomial", "linear")
 STATIONARY = KERNELS[:6]
 SHAPES = ("normal", "clusters", "heavy", "duplicates", "far", "grid")
 METHODS = ("auto", "auto", "random_blocks", "greedy_blocks", "column_blocks")
-MOST_ROWS, MOST_ROWS_OF_CLASSES = 1_200, 150
+LEAST_ROWS, MOST_ROWS, MOST_ROWS_OF_CLASSES = 20, 1_200, 150
 EPSILON = 0.1
 EXCESS = 1.01  # times the reported gap, that the true gap may be at most
 SMALLEST = 1e-9  # a relative gap that is a rounding error of float64 sums
@@ -65,12 +71,19 @@ class RandomProblem:
     name: str = ""
 
     @classmethod
-    def draw(cls, seed: int, device: str = "cpu", most_rows: int = MOST_ROWS) -> RandomProblem:
-        """Return the problem with this seed, of at most so many rows."""
+    def draw(
+        cls,
+        seed: int,
+        device: str = "cpu",
+        most_rows: int = MOST_ROWS,
+        least_rows: int = LEAST_ROWS,
+        among: tuple[str, ...] = LOSSES,
+    ) -> RandomProblem:
+        """Return the problem with this seed, of so many rows; with classes, of at most ``MOST_ROWS_OF_CLASSES``."""
         rng = np.random.default_rng([seed, 18])
-        n, d = int(np.exp(rng.uniform(np.log(20), np.log(most_rows)))), int(rng.integers(1, 7))
+        n, d = int(np.exp(rng.uniform(np.log(least_rows), np.log(most_rows)))), int(rng.integers(1, 7))
         extreme = rng.random() < 0.3  # a narrow bandwidth, small λ, a large polynomial
-        loss, kernel = LOSSES[rng.integers(len(LOSSES))], KERNELS[rng.integers(len(KERNELS))]
+        loss, kernel = among[rng.integers(len(among))], KERNELS[rng.integers(len(KERNELS))]
         n = min(n, MOST_ROWS_OF_CLASSES) if loss in MULTICLASS else n
         shape = "clusters" if extreme and rng.random() < 0.5 else SHAPES[rng.integers(len(SHAPES))]
         x = _inputs(rng, shape, n, d).astype(np.float32).astype(np.float64)
@@ -80,7 +93,7 @@ class RandomProblem:
         dtype = torch.float32 if rng.random() < 0.7 else torch.float64
         featured = kernel != "matern12" and rng.random() < 0.25
         method = METHODS[rng.integers(len(METHODS))]
-        if featured or (method == "column_blocks" and loss in (*MULTICLASS, "logistic", "lp")):
+        if featured or (method == "column_blocks" and loss in (*MULTICLASS, *LATER, "logistic", "lp")):
             method = "random_blocks" if method == "random_blocks" else "auto"
         if kernel == "polynomial" and not extreme:
             bandwidth = max(bandwidth, 0.1 * middle)
@@ -190,6 +203,14 @@ def _targets(rng: np.random.Generator, loss: str, x: Any, exponents: Any) -> tup
         parameters = {"quantile": float(rng.uniform(0.05, 0.95))}
     if loss == "lp":
         parameters = {"p": float(rng.choice([1.2, 1.5, 2.5]))}
+    if loss == "expectile":
+        parameters = {"expectile": float(rng.uniform(0.05, 0.95))}
+    if loss in LOG_MEANS:
+        mean = np.exp(1.5 * f)
+        drawn = {"poisson": lambda: rng.poisson(mean), "gamma": lambda: rng.gamma(2, mean / 2) + 1e-6}
+        zeros = rng.random(mean.shape) < 0.4
+        y = drawn.get(loss, lambda: np.where(zeros, 0, rng.gamma(2, mean)))()
+        return y.astype(float), lams, {"power": LOG_MEANS[loss]} if loss == "tweedie" else {}
     if loss == "huber":
         parameters = {"delta": float(10 ** rng.uniform(-1, 1))}
     return f * 10 ** rng.uniform(-1, 1), lams, parameters
@@ -264,7 +285,9 @@ class Reference:
             terms = primal + dual
             if point is alpha and own is f:  # the terms cancel row by row
                 terms = self._total(self.value(f) + psi + inside * f)
-            found = np.minimum(found, terms / np.maximum(np.abs(primal), np.abs(dual)).clip(np.finfo(float).tiny))
+            size = np.maximum(np.abs(primal), np.abs(dual)).clip(np.finfo(float).tiny)
+            with np.errstate(invalid="ignore"):  # exponentials of a point that is far from the solution
+                found = np.fmin(found, terms / size)
         return found.astype(np.float64)
 
     def inside(self, alpha: Any) -> Any:
@@ -280,7 +303,8 @@ class Reference:
         low, high = {
             "hinge": (0 * c, c), "logistic": (0 * c, c), "squared_hinge": (0 * c, np.inf),
             "huber": (-delta * c, delta * c), "absolute": (-c, c),
-            "epsilon_insensitive": (-c, c), "quantile": ((q - 1) * c, q * c),
+            "epsilon_insensitive": (-c, c), "quantile": ((q - 1) * c, q * c), "poisson": (-np.inf, c * y),
+            "gamma": (-c, np.inf), "tweedie": (-np.inf, np.where(y > 0, np.inf, 0)),
         }.get(self.loss, (-np.inf, np.inf))  # fmt: skip
         sign = y if self.loss in BINARY else 1.0
         moved = np.clip(alpha * sign, low, high) * sign
@@ -291,6 +315,9 @@ class Reference:
         y, c = self.y, self.c
         if self.loss in MULTICLASS:
             return self._value_of_classes(f)
+        if self.loss in LOG_MEANS:
+            return c * half_deviance(y, f, LOG_MEANS[self.loss])
+        level = self.parameters.get("expectile", 0.5)
         u, margin, p = y - f, y * f, self.parameters.get("p", 2.0)
         q, delta = self.parameters.get("quantile", 0.5), self.parameters.get("delta", 1.0)
         beyond = np.maximum(np.abs(u) - EPSILON, 0)
@@ -304,6 +331,7 @@ class Reference:
                 "squared_epsilon_insensitive": lambda: beyond**2 / 2,
                 "quantile": lambda: np.maximum(q * u, (q - 1) * u),
                 "lp": lambda: np.abs(u) ** p / p,
+                "expectile": lambda: np.where(u < 0, 1 - level, level) * u**2,
                 "hinge": lambda: np.maximum(1 - margin, 0),
                 "squared_hinge": lambda: np.maximum(1 - margin, 0) ** 2 / 2,
                 "logistic": lambda: np.logaddexp(0, -margin),
@@ -319,6 +347,9 @@ class Reference:
         if self.loss == "crammer_singer":
             return np.where(y < 0, a, 0)
         safe, p = np.where(c > 0, c, 1), self.parameters.get("p", 2.0)
+        if self.loss in LOG_MEANS:
+            return c * _deviance_conjugate(y, a / safe, LOG_MEANS[self.loss])
+        level = self.parameters.get("expectile", 0.5)
         share = np.where(c > 0, np.abs(a) / safe, 0)
         entropy = share.clip(0, 1).astype(float)
         return {
@@ -329,6 +360,7 @@ class Reference:
             "squared_epsilon_insensitive": lambda: c * share**2 / 2 + EPSILON * np.abs(a) - a * y,
             "quantile": lambda: -a * y,
             "lp": lambda: c * share ** (p / (p - 1)) * (p - 1) / p - a * y,
+            "expectile": lambda: c * share**2 / 4 / np.where(a < 0, 1 - level, level) - a * y,
             "hinge": lambda: -np.abs(a),
             "squared_hinge": lambda: c * share**2 / 2 - np.abs(a),
             "logistic": lambda: c * (xlogy(entropy, entropy) + xlogy(1 - entropy, 1 - entropy)),
@@ -352,6 +384,29 @@ class Reference:
         return rows.sum(0).reshape(-1, self.group).sum(1)
 
 
+def half_deviance(y: Any, f: Any, p: float) -> Any:
+    """Return half the deviance of y and the mean exp(f)."""
+    logarithm = np.log(np.where(y > 0, y, 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if p == 1:
+            return np.exp(f) - y * f + y * logarithm - y
+        if p == 2:
+            return y * np.exp(-f) + f - logarithm - 1
+        r, s = p - 1, 2 - p
+        return np.where(y > 0, y * np.exp(-r * f), 0) / r + np.exp(s * f) / s - np.where(y > 0, y, 0) ** s / (r * s)
+
+
+def _deviance_conjugate(y: Any, a: Any, p: float) -> Any:
+    """Return the supremum over f of -a f minus half the deviance, whose slope is found by bisection."""
+    low, high = np.full_like(a, -300.0), np.full_like(a, 300.0)
+    for _ in range(200):
+        middle = (low + high) / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            slope = np.exp((2 - p) * middle) - np.where(y > 0, y * np.exp((1 - p) * middle), 0) + a
+        low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
+    return -a * low - half_deviance(y, low, p)
+
+
 def relative_gap(loss: str, y: Any, c: Any, alpha: Any, matrix: Any, **parameters: Any) -> float:
     """Return the relative gap of a dual point of one column, whose factors are c = w / λ."""
     column = Reference(loss, parameters, y[:, None], np.broadcast_to(c, y.shape)[:, None], matrix)
@@ -365,6 +420,7 @@ class Outcome(NamedTuple):
     reported: Any  # (t / group,)
     true: Any
     reason: str
+    own: Any = None  # the true gaps with the dual value of α, where a better one was computed
 
     @property
     def wrong(self) -> bool:
@@ -372,11 +428,15 @@ class Outcome(NamedTuple):
         return bool((~(self.true <= np.maximum(EXCESS * self.reported, self.reported + SMALLEST))).any())
 
 
-def outcome(seed: int, device: str = "cpu", most_rows: int = MOST_ROWS) -> Outcome:
+def outcome(seed: int, device: str = "cpu", most_rows: int = MOST_ROWS, among: tuple[str, ...] = LOSSES) -> Outcome:
     """Solve the problem with this seed; return its gaps."""
-    problem = RandomProblem.draw(seed, device, most_rows)
+    return outcome_of(RandomProblem.draw(seed, device, most_rows, among=among), device)
+
+
+def outcome_of(problem: RandomProblem, device: str = "cpu", **settings: Any) -> Outcome:
+    """Solve a problem; return its gaps."""
     try:
-        training = problem.training(device)
+        training = problem.training(device, **settings)
         points: list[Any] = []
         descent = training.descent
         _, report = training.run(lambda record: points.extend([descent.point[0].clone(), descent.state.alpha.clone()]))
@@ -404,7 +464,7 @@ def judged(problem: RandomProblem, training: Any, report: Any, device: str = "cp
             return found
     # The gap that is reported may have the dual value of an earlier point, which is a bound as well.
     others = [*problem.solved(device), *(point.double().cpu().numpy() for point in earlier)]
-    found = found._replace(true=reference.gaps(alpha, others))
+    found = found._replace(true=reference.gaps(alpha, others), own=found.true)
     if not found.wrong or training.features is None:
         return found
     theta = report.image.double().cpu().numpy()  # with features the model is θ, which need not be that of α
@@ -417,9 +477,9 @@ ESTIMATORS = {
 }  # fmt: skip
 
 
-def estimator_outcome(seed: int, most_rows: int = 2_500) -> Outcome:
+def estimator_outcome(seed: int, most_rows: int = 2_500, least_rows: int = LEAST_ROWS) -> Outcome:
     """Fit the estimator of the problem with this seed, with precision and method "auto"; return its gaps."""
-    problem = RandomProblem.draw(seed, most_rows=most_rows)
+    problem = RandomProblem.draw(seed, most_rows=most_rows, least_rows=least_rows)
     names = list(ESTIMATORS)
     if problem.loss not in ESTIMATORS:
         rng = np.random.default_rng(seed)

@@ -50,3 +50,16 @@ def panel(seed: int = 0, rows: int = 640) -> tuple[pd.DataFrame, Any]:
         {"person": 100_000_000 + 3 * person, "age": rng.integers(20, 60, rows), "hours": rng.random(rows)}
     )
     return frame, level[person] + np.sin(frame["age"].to_numpy() / 8) + 0.3 * rng.normal(size=rows)
+
+
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
+
+
+def texts(rng: np.random.Generator, rows: int) -> list[str]:
+    """Return texts of six words each."""
+    return [" ".join(rng.choice(WORDS, 6)) for _ in range(rows)]
+
+
+def counted(values: list[str]) -> Any:
+    """Return a target that depends on two of the words."""
+    return np.array([float(text.split().count("alpha") - 2 * text.split().count("zeta")) for text in values])

@@ -38,7 +38,7 @@ LAYERS = (
     {"tables"},
     {"tuning"},
     {"estimators"},
-    {"callbacks"},
+    {"callbacks", "warmup"},
     {"prepare"},
     {"planning"},
     {"models", "solvers"},

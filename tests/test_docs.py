@@ -34,6 +34,7 @@ PAGES = [
     "docs/estimators.md",
     "docs/files.md",
     "docs/first-steps.md",
+    "docs/gpu.md",
     "docs/index.md",
     "docs/kernels.md",
     "docs/losses.md",
@@ -250,7 +251,11 @@ def test_the_decision_diagram_states_the_limit_of_the_code() -> None:
     )
 
 
-UNDRAWN = {"KernelClassifier", "KernelLp"}  # for a loss by name, and a rare loss
+# For a loss by name, a rare loss, what has no targets, and losses of targets with a noise of their own.
+UNDRAWN = {
+    *("KernelClassifier", "KernelLp", "KernelOneClass", "KernelPCA", "KernelTransformer"),
+    *("KernelExpectile", "KernelPoisson", "KernelGamma", "KernelTweedie"),
+}
 
 
 # What a reader of scikit-learn, LIBSVM or Gaussian processes searches the site for.

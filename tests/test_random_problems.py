@@ -7,6 +7,8 @@ import pytest
 import torch
 from random_problems import (
     KERNELS,
+    LATER,
+    LOG_MEANS,
     LOSSES,
     METHODS,
     MULTICLASS,
@@ -20,7 +22,7 @@ from random_problems import (
 
 from joker import kernels, losses
 
-DEFAULTS = {"quantile": {"quantile": 0.5}, "lp": {"p": 1.5}}
+DEFAULTS = {"quantile": {"quantile": 0.5}, "lp": {"p": 1.5}, "tweedie": {"power": 1.4}}
 
 
 @pytest.mark.parametrize("first", range(0, 60, 10))
@@ -29,6 +31,21 @@ def test_the_true_gap_is_at_most_the_reported_one(first: int) -> None:
     assert not [one for one in found if one.wrong]
     assert not [one for one in found if one.reason.startswith("refused")]
     assert any(one.reason == "TOLERANCE" for one in found)  # else no gap is claimed
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_the_true_gap_of_counts_costs_and_expectiles_is_at_most_the_reported_one(name: str) -> None:
+    found = [outcome(seed, most_rows=100, among=(name,)) for seed in range(12)]
+    assert not [one for one in found if one.wrong]
+    assert not [one for one in found if one.reason.startswith("refused")]
+    assert any(one.reason == "TOLERANCE" for one in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_the_true_gap_of_larger_problems_of_counts_and_costs_is_at_most_the_reported_one(first: int) -> None:
+    seeds = range(first, first + 50)
+    assert not [one for one in (outcome(seed, most_rows=400, among=LATER) for seed in seeds) if one.wrong]
 
 
 @pytest.mark.slow
@@ -71,18 +88,23 @@ def test_the_reference_has_the_same_kernels(name: str) -> None:
     np.testing.assert_allclose(kernel_matrix(name, 0.7, x), own, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", [*LOSSES, *LATER])
 def test_the_reference_has_the_same_gap(name: str) -> None:
     """Of a point that is no optimum, so that no term is 0 by chance."""
     rng = np.random.default_rng(0)
     classes = 4 if name in MULTICLASS else 1
     parameters = {"classes": 4} if name in MULTICLASS else {}
     y = np.sign(rng.normal(size=(20, classes)))
+    if name in LOG_MEANS:
+        y = np.where((rng.random(y.shape) < 0.3) & (name != "gamma"), 0.0, rng.gamma(2, size=y.shape))
     if classes > 1:
         y = np.where(np.arange(classes) == rng.integers(classes, size=(20, 1)), 1.0, -1.0)
     c = np.repeat(rng.uniform(1, 3, size=(20, 1)), classes, axis=1)
-    loss = losses.scaled(losses.get(name, **parameters), torch.tensor(c))
-    alpha = loss.clamp(torch.tensor(y), torch.tensor(0.3 * c * rng.uniform(size=y.shape) * y))
+    loss = losses.scaled(losses.get(name, **parameters, **DEFAULTS.get(name, {})), torch.tensor(c))
+    alpha = loss.clamp(
+        torch.tensor(y),
+        torch.tensor(0.3 * c * rng.uniform(-1 if name in LATER else 0, 1, size=y.shape) * np.where(y, y, -1)),
+    )
     root = rng.normal(size=(20, 20))
     reference = Reference(name, {**parameters, **DEFAULTS.get(name, {})}, y, c, root @ root.T)
     f = torch.tensor(reference.matrix) @ alpha

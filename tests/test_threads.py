@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
 from threadpoolctl import threadpool_info
 
+from joker.runtime import devices
 from joker.runtime.devices import one_blas_thread, one_thread, share, thread_count
 
 
@@ -60,6 +65,62 @@ def test_an_error_of_a_part_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         share(lambda part: 1 // part, [1, 0, 2])
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, sys.maxsize),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, sys.maxsize),
+        ({}, sys.maxsize),
+    ],
+)
+def test_the_processor_time_of_a_container_is_respected(
+    files: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(devices, "CGROUP", tmp_path)
+    assert devices.cores_of_container(tmp_path) == cores
+    assert thread_count() == min(2, cores)
+
+
+@pytest.mark.parametrize(
+    ("variables", "bound_to", "threads"), [({"OMP_NUM_THREADS": "1"}, None, 1), ({}, 1, 1), ({}, None, None)]
+)
+def test_threads_are_those_of_the_environment_and_are_restored_after_a_fit(
+    variables: dict[str, str], bound_to: int | None, threads: int | None
+) -> None:
+    if bound_to and not hasattr(os, "sched_setaffinity"):
+        pytest.skip("this system binds no process to cores")
+    program = f"""
+import os
+if {bound_to}:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{bound_to}])
+import numpy as np, torch, joker
+from joker.runtime.devices import thread_count
+before = torch.get_num_threads()
+x = np.random.default_rng(0).normal(size=(2_200, 3))
+joker.KernelSVC(max_epochs=1, tol=0.5).fit(x, x[:, 0] > 0).predict(x)
+assert torch.get_num_threads() == before
+print(before, thread_count())
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "MKL_"))}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    before, used = map(int, done.stdout.split())
+    assert used <= before
+    assert threads is None or before == threads
 
 
 def blas_threads() -> set[int]:

@@ -12,20 +12,28 @@ from joker.models import Machine, load  # noqa: E402
 from joker.prepare import Training, prepare  # noqa: E402
 from joker.runtime import VERSION as __version__  # noqa: E402
 from joker.solvers import Reason, Report, Settings  # noqa: E402
+from joker.warmup import warmup  # noqa: E402
 
 if TYPE_CHECKING:
     from joker import export
     from joker.estimators import (
         ConvergenceDisplay,
         KernelClassifier,
+        KernelExpectile,
+        KernelGamma,
         KernelHuber,
         KernelLogistic,
         KernelLp,
+        KernelOneClass,
+        KernelPCA,
+        KernelPoisson,
         KernelQuantile,
         KernelRegressor,
         KernelRidge,
         KernelSVC,
         KernelSVR,
+        KernelTransformer,
+        KernelTweedie,
         PathDisplay,
     )
     from joker.tables import JokerClassifier, JokerRegressor
@@ -36,14 +44,21 @@ __all__ = [
     "JokerClassifier",
     "JokerRegressor",
     "KernelClassifier",
+    "KernelExpectile",
+    "KernelGamma",
     "KernelHuber",
     "KernelLogistic",
     "KernelLp",
+    "KernelOneClass",
+    "KernelPCA",
+    "KernelPoisson",
     "KernelQuantile",
     "KernelRegressor",
     "KernelRidge",
     "KernelSVC",
     "KernelSVR",
+    "KernelTransformer",
+    "KernelTweedie",
     "Machine",
     "PathDisplay",
     "Reason",
@@ -63,6 +78,7 @@ __all__ = [
     "prepare",
     "solvers",
     "tune",
+    "warmup",
 ]
 
 

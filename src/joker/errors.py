@@ -39,6 +39,10 @@ class InvalidData(JokerError, ValueError):
     """Rows, targets or weights have the wrong shape or type, or values that are not allowed."""
 
 
+class InvalidCell(InvalidData, TypeError):
+    """A cell of a table is no number, no text and no date."""
+
+
 class DegenerateBandwidth(InvalidData):
     """A bandwidth cannot be computed because the rows do not differ."""
 

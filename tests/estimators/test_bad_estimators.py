@@ -66,6 +66,8 @@ PARAMETERS: list[tuple[type[Any], dict[str, Any], type[Exception], str]] = [
     (joker.KernelHuber, {"delta": 0}, InvalidParameter, "delta must be positive"),
     (joker.KernelSVR, {"epsilon": -1}, InvalidParameter, "epsilon must be"),
     (joker.KernelLp, {"p": 1}, InvalidParameter, "p must be"),
+    (joker.KernelExpectile, {"expectile": 0.0}, InvalidParameter, "expectile must be"),
+    (joker.KernelTweedie, {"power": 2.5}, InvalidParameter, "power must be between 1 and 2"),
     (joker.KernelQuantile, {"quantile": 1.0}, InvalidParameter, "quantile must be"),
     (joker.KernelQuantile, {"quantile": [0.1, 2.0]}, InvalidParameter, "quantile must be"),
     (joker.KernelQuantile, {"quantile": []}, InvalidParameter, "quantile must be"),

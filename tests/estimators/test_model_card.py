@@ -93,7 +93,7 @@ def test_errors(frame: pd.DataFrame) -> None:
         joker.KernelRidge().fit(frame, frame["a"]).card(0.9)  # type: ignore[arg-type]
 
 
-HOSTILE = "a`b<script>alert(1)</script>|[x](http://y)\n# b"
+HOSTILE = "a`b<script>alert(1)</script>|[x](http://y)\n# b\x1b[2J"
 
 
 @pytest.mark.parametrize("kind", [joker.KernelRidge, joker.JokerRegressor])
@@ -106,6 +106,7 @@ def test_names_are_shown_and_nothing_else(kind: type) -> None:
     model.target_name_ = HOSTILE
     text = model.card({HOSTILE: 1.0})
     assert "\n# b" not in text
+    assert "\x1b" not in text + model._summary_html() + str(model)
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\`", ""))  # without code
     assert "<" not in outside
     assert not re.search(r"(?<!\\)\[", outside)

@@ -68,6 +68,21 @@ def test_a_problem_of_tensors_accepts_the_budget_that_it_names(settings: dict[st
     check(lambda memory: joker.prepare(x, x[:, 0], memory=memory, **problem).run(), smallest=False)
 
 
+@pytest.mark.parametrize("shapes", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_search_accepts_the_budget_that_it_names(shapes: int) -> None:
+    """Its fits have several λ and kernels, and weights of inputs."""
+    rng = np.random.default_rng(shapes)
+    for _ in range(shapes):
+        name, settings, shape, _ = random_case(rng)
+        X, y = data(shape, rng)
+        model = getattr(joker, name)(random_state=0, **{**settings, "kernel": "gaussian", "lam": 1.0})
+        check(
+            lambda memory, model=model, X=X, y=y: joker.tune(X, y, estimator=model, memory=memory, n_trials=2),
+            smallest=False,
+        )
+
+
 def table(n: int, words: int, seed: int) -> tuple[dict[str, Any], np.ndarray]:
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {f"c{j}": rng.normal(size=n) for j in range(4)}

@@ -65,6 +65,11 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "huber": (joker.KernelHuber(delta=0.3, bandwidth=0.7, kernel="laplacian"), Y),
     "svr": (joker.KernelSVR(kernel="matern32", random_state=3), Y),
     "lp": (joker.KernelLp(p=1.7, kernel="cauchy"), Y),
+    "expectile": (joker.KernelExpectile(expectile=0.8), Y),
+    "poisson": (joker.KernelPoisson(n_features=100), np.round(np.exp(Y))),
+    "gamma path": (joker.KernelGamma(lam=[0.1, 1.0], dtype="float32"), np.exp(Y)),
+    "tweedie": (joker.KernelTweedie(power=1.3, scale_target=False), np.exp(TWO / 5) * (TWO > 0)),
+    "regressor tweedie": (joker.KernelRegressor(loss="tweedie", power=1.7), np.exp(Y)),
     "quantile": (joker.KernelQuantile(quantile=0.3), Y),
     "quantiles": (joker.KernelQuantile(quantile=[0.9, 0.1, 0.5], kernel="matern12"), Y),
     "quantiles path": (joker.KernelQuantile(quantile=[0.9, 0.1], lam=[0.1, 1.0], n_features=200), Y),
@@ -86,6 +91,10 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "linear exact": (joker.KernelRidge(kernel="linear", n_features=None), Y),
     "sparse": (joker.KernelRidge(), Y),
     "sparse path": (joker.KernelLogistic(lam=[0.1, 1.0], dtype="float32"), LEVELS),
+    "svc nu": (joker.KernelSVC(nu=0.4, loss="hinge"), LEVELS),
+    "svr nu": (joker.KernelSVR(nu=0.4), Y),
+    "one class": (joker.KernelOneClass(nu=0.2), Y),
+    "one class features": (joker.KernelOneClass(nu=0.2, n_features=150, dtype="float32"), Y),
     "laplacian features": (joker.KernelRidge(kernel="laplacian", n_features=200), Y),
 }
 

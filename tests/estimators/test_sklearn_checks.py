@@ -16,10 +16,17 @@ ESTIMATORS = [
     joker.KernelHuber(),
     joker.KernelSVR(),
     joker.KernelLp(),
+    joker.KernelExpectile(expectile=0.8),
+    joker.KernelPoisson(),
+    joker.KernelGamma(),
+    joker.KernelTweedie(),
+    joker.KernelRegressor(loss="poisson"),
     joker.KernelQuantile(),
     joker.KernelClassifier(),
     joker.KernelSVC(loss="hinge"),
     joker.KernelLogistic(),
+    joker.KernelOneClass(),
+    joker.KernelSVR(nu=0.5),
 ]
 
 

@@ -45,7 +45,7 @@ def outputs(model: Any, path: Path, feeds: Any, **settings: Any) -> dict[str, An
 
 def expected(model: Any, x: Any) -> dict[str, Any]:
     """The same outputs from joker."""
-    if not hasattr(model, "classes_"):
+    if not (hasattr(model, "classes_") or isinstance(model, joker.KernelOneClass)):
         return {"prediction": model.predict(x)}
     found = {"label": model.predict(x), "decision_function": model.decision_function(x)}
     return found | ({"probabilities": model.predict_proba(x)} if hasattr(model, "predict_proba") else {})
@@ -137,6 +137,9 @@ def cases() -> dict[str, Case]:
         "a path": Case(joker.KernelHuber(lam=[0.1, 1.0, 10.0], random_state=0), y),
         "levels in any order": Case(joker.KernelQuantile(quantile=[0.9, 0.1, 0.5]), y),
         "one level": Case(joker.KernelQuantile(quantile=[0.3]), y),
+        "an expectile": Case(joker.KernelExpectile(expectile=0.8), y),
+        "counts": Case(joker.KernelPoisson(), np.round(np.abs(y))),
+        "costs": Case(joker.KernelTweedie(n_features=50, random_state=0), np.abs(y)),
         "two classes": Case(joker.KernelLogistic(), y > 100),
         "two classes, no probabilities": Case(joker.KernelSVC(loss="hinge"), y > 100),
         "words": Case(joker.KernelLogistic(), np.array(["low", "middle", "high, é"])[classes]),
@@ -176,6 +179,17 @@ def test_rows_without_weight_are_left_out(tmp_path: Path) -> None:
     assert support < 200
     assert (support, 1) in shapes
     assert not {shape for shape in shapes if 400 in shape}
+
+
+@pytest.mark.parametrize("m", [None, FEATURES])
+@pytest.mark.parametrize("dtype", ["auto", "float32"])
+def test_a_one_class_machine(m: int | None, dtype: str, tmp_path: Path) -> None:
+    x, _ = sample()
+    model = joker.KernelOneClass(nu=0.3, n_features=m, dtype=dtype, random_state=0).fit(x)
+    new = x + np.float32(0.3)  # no row is at the threshold
+    got = outputs(model, tmp_path / "model.onnx", new)
+    assert set(got["label"]) == {-1, 1}
+    assert difference(got, expected(model, new)) < TOLERANCE
 
 
 def test_a_saved_model_gives_the_same_file(tmp_path: Path) -> None:

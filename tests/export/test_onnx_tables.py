@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_sessions import session_of
-from raw_tables import FAST, IGNORE_OPTIMISM, panel, split
+from raw_tables import FAST, IGNORE_OPTIMISM, counted, panel, split, texts
 from scipy import sparse, special
 
 import joker
@@ -94,6 +94,23 @@ def test_groups(smooth: bool, tmp_path: Path) -> None:
     (got,) = session.run(["prediction"], inputs)
     wanted = model.predict(new)
     assert np.abs(got - wanted).max() < TOLERANCE * np.abs(wanted).max()
+
+
+def test_a_linear_trend(tables: Any, tmp_path: Path) -> None:
+    frame, y, new, _ = tables
+    target = y + 5 * frame["size"].to_numpy()
+    model = joker.JokerRegressor(**FAST).fit(frame, target)
+    assert all(member.trend is not None for member in model.ensemble.members)
+    wanted = model.predict(new)
+    got = run(model, new, tmp_path / "model.onnx")["prediction"]
+    assert np.abs(got - wanted).max() < TOLERANCE * np.abs(wanted).max()
+
+
+def test_text_is_refused(rng: np.random.Generator, tmp_path: Path) -> None:
+    note = texts(rng, 120)
+    model = joker.JokerRegressor(**FAST, columns={"note": "text"}).fit({"note": note}, counted(note))
+    with pytest.raises(InvalidParameter, match=r"column 'note' is text.*columns=\{'note': 'drop'\}"):
+        joker.export.to_onnx(model, tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("classes", [2, 3])

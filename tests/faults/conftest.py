@@ -1,7 +1,11 @@
-"""Counts the cases of each test of the campaign, and prints their table at the end of a run."""
+"""Counts the cases of each test of the campaign, and prints their table at the end of a run.
+
+The environment variable JOKER_FAULTS names a results file to which the counts of the parts are added.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +14,7 @@ import pytest
 from faults import campaign
 from faults.campaign import MEMORY, PARTS, SECONDS, VERIFIED, Counts
 
-PROPERTY = "faults"
+PROPERTY, VARIABLE = "faults", "JOKER_FAULTS"
 found: dict[str, Counts] = {}
 
 
@@ -65,3 +69,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("the campaign of faults")
         for line in campaign.table({part: found[part] for part in PARTS if part in found}):
             terminalreporter.line(line)
+    if named := os.environ.get(VARIABLE):
+        from faults import results
+
+        for part, counts in found.items():
+            results.add(Path(named), part, {"tried": counts.tried, **asdict(counts)})

@@ -1,6 +1,6 @@
 """A soak: random small problems are fitted, tuned, saved, converted and predicted for some minutes, in one process.
 
-    python tests/faults/soak.py --minutes 10 [--seed 1]
+    python tests/faults/soak.py --minutes 10 [--seed 1] [--results tests/faults/results.json]
 
 It prints the resident memory, open files, threads and temporary files as it goes. It fails if any of them has grown
 from the second quarter of the time to the last one; the first quarter may load libraries and fill their caches.
@@ -18,17 +18,24 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
 
 import joker
+from joker.callbacks import Checkpoint
 from joker.cli import main as program
 from joker.data import convert, open_store
+from joker.errors import BudgetTooSmall, InvalidFile
 from joker.runtime import release_memory
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from faults import results
 
 MEMORY_GROWTH = 24 * 2**20  # bytes by which the resident memory may move: that of one problem
 ESTIMATORS = ("KernelRidge", "KernelHuber", "KernelSVR", "KernelLp", "KernelQuantile", "KernelSVC", "KernelLogistic")
@@ -60,7 +67,16 @@ class Soak:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.random = folder, random.Random(seed)
-        self.actions: list[Callable[[], None]] = [self.fit, self.save, self.store, self.tune, self.table, self.commands]
+        self.actions: list[Callable[[], None]] = [
+            self.fit,
+            self.save,
+            self.store,
+            self.tune,
+            self.table,
+            self.commands,
+            self.refuse,
+            self.threads,
+        ]
 
     def step(self) -> str:
         """Do something with a random problem, remove its files, and return its name."""
@@ -132,9 +148,49 @@ class Soak:
         joker.tune(*self.problem(self.random.random() < 0.5), n_trials=3)
 
     def table(self) -> None:
-        """Fit a raw table in Python."""
+        """Fit a raw table in Python, save it and load it."""
+        classes = self.random.random() < 0.5
+        X, y = self.problem(classes)
+        model = (joker.JokerClassifier if classes else joker.JokerRegressor)(effort=1, random_state=0).fit(X, y)
+        model.save(self.folder / "table.joker")
+        np.testing.assert_array_equal(joker.load(self.folder / "table.joker").predict(X), model.predict(X))
+
+    def refuse(self) -> None:
+        """Give what is refused: a budget that is too small, a checkpoint of another fit and damaged files."""
         X, y = self.problem(False)
-        joker.JokerRegressor(effort=1, random_state=0).fit(X, y).predict(X)
+        path = self.folder / "model.joker"
+        for work in (
+            lambda: joker.KernelRidge(memory=1).fit(X, y),
+            lambda: joker.JokerRegressor(memory=1).fit(X, y),
+        ):
+            self.is_refused(BudgetTooSmall, work)
+        model = joker.KernelRidge(n_features=20, max_epochs=3, block_size=10, callbacks=[Checkpoint(path)]).fit(X, y)
+        other = joker.KernelHuber(n_features=20, max_epochs=3, callbacks=[Checkpoint(path, resume=True)])
+        if path.exists():
+            self.is_refused(InvalidFile, lambda: other.fit(X, y))
+        model.save(path)
+        content = bytearray(path.read_bytes())
+        for _ in range(20):
+            place = self.random.randrange(len(content))
+            content[place] ^= 1
+            path.write_bytes(content)
+            self.is_refused(InvalidFile, lambda: joker.load(path))
+            content[place] ^= 1
+
+    @staticmethod
+    def is_refused(kind: type[Exception], work: Callable[[], object]) -> None:
+        """Check that something is refused."""
+        try:
+            work()
+        except kind:
+            return
+        raise AssertionError(f"it must be refused with {kind.__name__}")
+
+    def threads(self) -> None:
+        """Fit in three threads at once."""
+        parts = [self.problem(False) for _ in range(3)]
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda part: joker.KernelRidge(n_features=20, max_epochs=2).fit(*part), parts))
 
     def commands(self) -> None:
         """Fit and predict with the program."""
@@ -158,11 +214,23 @@ def grown(usages: list[Usage]) -> list[str]:
     return found
 
 
+def summary(usages: list[Usage], found: list[str]) -> dict[str, Any]:
+    """Return the usage in the second quarter of the time and in the last, as numbers, and what has grown."""
+    quarter = len(usages) // 4
+    parts = {"second quarter": usages[quarter : 2 * quarter], "last quarter": usages[-quarter:]}
+    names = [field.name for field in fields(Usage)]
+    medians = {
+        title: {name: median(getattr(usage, name) for usage in part) for name in names} for title, part in parts.items()
+    }
+    return {"usage": medians, "grown": found}
+
+
 def main() -> int:
     """Run for the minutes that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, help="the file to which the counts are added")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     usages: list[Usage] = []
@@ -179,6 +247,8 @@ def main() -> int:
                 print(f"{sum(counts.values()):6d} problems; {usages[-1]}", flush=True)
     print(counts, usages[-1])
     found = grown(usages)
+    if given.results is not None:
+        results.add(given.results, "soak", {"minutes": given.minutes, "problems": counts, **summary(usages, found)})
     print("grown: " + "; ".join(found) if found else "nothing has grown")
     return 1 if found else 0
 

@@ -10,8 +10,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from faults.campaign import REFUSED, SECONDS, VERIFIED, count
+from program import refused
+from pyarrow import parquet as pq
 
 from joker.data import convert, open_source, open_store
 from joker.data.readers.open import is_raw_table, read_raw_table
@@ -267,3 +270,47 @@ def test_the_names_of_a_wide_frame_are_listed_a_few_times(monkeypatch: pytest.Mo
     frame = pd.DataFrame(RNG.normal(size=(3, 200)), columns=[f"c{j}" for j in range(200)])
     assert len(read_table(frame).columns) == 200
     assert 0 < len(listed) < 10
+
+
+def test_the_rows_of_a_wide_table_are_found(tmp_path: Path) -> None:
+    """The first line of a table of many columns may be longer than what is read of others."""
+    names = [f"{number:0200}" + "x" for number in range(6_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join(names), *[",".join("0" for _ in names)] * 2]))
+    assert len(open_source(path, target=names[0]).schema.names) == len(names) - 1
+    count(VERIFIED)
+    path.write_text(",".join(names) * 8 + "\n1,2\n")
+    with pytest.raises(InvalidFile, match=r"first line takes at most 8\.389 MB"):
+        open_source(path, target="a")
+    count(REFUSED)
+
+
+CELLS: dict[str, Any] = {
+    "a list": [[1.0, 2.0]],
+    "a record": [{"a": 1}],
+    "bytes": [b"\xff\x00"],
+    "a time": pa.array([1], pa.time32("s")),
+    "a map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())),
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_cells_that_are_no_values_are_refused_in_every_kind_of_fit(tmp_path: Path, cell: str) -> None:
+    """They are those of databases and of nested tables."""
+    values = pa.concat_arrays([pa.array(CELLS[cell])] * 40)
+    y, path = RNG.normal(size=40), tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": y, "cell": values, "y": y}), path)
+    for target in ("y", "cell"):
+        for kind in (("-m", 10), ("--effort", 1)):
+            said = refused("fit", path, "-t", target, *kind, "-q", "--out", tmp_path / "m.joker")
+            assert "type" in said or "column 'cell' contains" in said, said
+            count(REFUSED)
+
+
+def test_a_table_without_rows_is_refused_in_every_kind_of_fit(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.float64())}), path)
+    for kind in (("-m", 10), ("--effort", 1)):
+        said = refused("fit", path, "-t", "y", *kind, "-q", "--out", tmp_path / "m.joker")
+        assert "a table must have at least one row" in said
+        count(REFUSED)

@@ -182,6 +182,45 @@ def test_a_lock_that_is_looked_at_is_no_second_writer(tmp_path: Path, monkeypatc
 # Disk errors
 
 
+def saved_with_room(model: Any, path: Path, room: int) -> bool:
+    """Save a model in a process that may write files of so many bytes, and return whether that is enough."""
+    import resource
+
+    if (child := os.fork()) == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+        try:
+            model.save(path)
+        except InvalidFile as error:
+            os._exit(2 if "Nothing is left of the new file" in str(error) else 3)
+        except BaseException:
+            os._exit(4)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 2), status
+    return status == 0
+
+
+@posix
+@pytest.mark.parametrize("kind", ["a kernel machine", "a table"])
+def test_a_disk_that_is_full_at_any_place_of_a_save_keeps_the_old_model(tmp_path: Path, kind: str) -> None:
+    """The header is written first, then each tensor."""
+    path, model = tmp_path / "m.joker", MODEL
+    if kind == "a table":
+        rows = [{"size": float(one), "word": "ab"[int(one > 0)]} for one in X[:, 0]]
+        model = joker.JokerRegressor(effort=1, random_state=0).fit(rows, X[:, 1])
+    model.save(path)
+    size = path.stat().st_size
+    MODEL.save(path)
+    old = path.read_bytes()
+    for room in (0, 1, 1_000, size // 3, size // 2, size - 200, size - 1):
+        assert not saved_with_room(model, path, room), room
+        assert path.read_bytes() == old
+        assert names(tmp_path) == {"m.joker"}
+        count(REFUSED)
+    assert saved_with_room(model, path, size)
+    assert path.stat().st_size == size
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 def test_a_folder_that_is_not_synced_is_said_and_the_file_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -12,27 +12,36 @@ from scipy import special
 from sklearn import metrics
 
 from joker import losses
-from joker.errors import InvalidParameter, UnknownName
+from joker.data import make_targets
+from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.losses import (
     Absolute,
     EpsilonInsensitive,
+    Expectile,
+    Gamma,
     Hinge,
     Huber,
     InfimalConvolution,
     Logistic,
+    LogLinkLoss,
     Lp,
+    Poisson,
     Quantile,
     Scaled,
     Squared,
     SquaredEpsilonInsensitive,
     SquaredHinge,
+    ThresholdHinge,
     Tube,
+    Tweedie,
 )
 from joker.losses.loss import conjugate
+from joker.solvers import Problem
 
 T = 3  # columns of every grid, so that a tensor parameter has one value for each column
 LEVELS = torch.tensor([0.1, 0.5, 0.93], dtype=torch.float64)
 WEIGHTS = torch.tensor([0.0, 0.3, 4.1], dtype=torch.float64)  # the first column has no weight
+THRESHOLDS = torch.tensor([0.2, 1.0, 3.0], dtype=torch.float64)
 LAMBDAS = (0.3, 0.7, 3.0, 1e-3, 49.0)  # 1/λ is not a power of two
 
 NAMED = [
@@ -42,10 +51,15 @@ NAMED = [
     *map(EpsilonInsensitive, (0.0, 0.1, 1.3)),
     *map(SquaredEpsilonInsensitive, (0.0, 0.2, 1.1)),
     *map(Quantile, (0.1, 0.5, 0.93, LEVELS)),
+    *map(Expectile, (0.1, 0.5, 0.93)),
     *map(Lp, (1.2, 1.5, 3.0)),
     Hinge(),
     SquaredHinge(),
+    *map(ThresholdHinge, (0.3, 4.0, THRESHOLDS)),
     Logistic(),
+    Poisson(),
+    Gamma(),
+    *map(Tweedie, (1.05, 1.5, 1.9)),
 ]
 COMPOSED = [
     InfimalConvolution((Squared(), Scaled(Absolute(), 0.7))),
@@ -71,6 +85,8 @@ close = torch.testing.assert_close
 
 def targets(loss, dtype=torch.float64):  # (k, 1, T)
     values = [-1.7, 0.0, 0.43, 2.3] if loss.frame.task == "regression" else [-1.0, 1.0]
+    if loss.frame is losses.LOG_MEAN:  # the gamma loss needs positive targets
+        values = [0.02 if getattr(loss, "loss", loss) == Gamma() else 0.0, 0.43, 1.0, 7.3]
     return torch.tensor(values, dtype=dtype)[:, None, None].expand(-1, 1, T)
 
 
@@ -176,17 +192,18 @@ def test_the_term_is_zero_at_minus_the_derivative(loss):
     low, high = loss.box(y)
     assert ((a >= low - 1e-12) & (a <= high + 1e-12)).all()
     a = torch.clamp(a, low, high)
-    close(value + loss.psi(y, a) + a * f, torch.zeros_like(a), rtol=0, atol=1e-11)
+    close((value + loss.psi(y, a) + a * f) / (100 + value), torch.zeros_like(a), rtol=0, atol=1e-13)
 
 
 @every_loss
 def test_the_box_is_the_range_of_the_slopes_of_the_loss(loss):
     """For large arguments the slope of the loss is an end of the box, or grows without bound."""
-    y, far = targets(loss), torch.full((1, T), 1e12, dtype=torch.float64)
+    distance = 340.0 if loss.frame is losses.LOG_MEAN else 1e12  # the exponential of twice as much is finite
+    y, far = targets(loss), torch.full((1, T), distance, dtype=torch.float64)
     slopes = [-(loss.value(y, 2 * f) - loss.value(y, f)) / f for f in (far, -far)]
     for end, slope in zip(loss.box(y), slopes, strict=True):
         finite = end.isfinite()
-        close(slope[finite], end[finite], rtol=1e-9, atol=1e-11)
+        close(slope[finite], end[finite], rtol=1e-9, atol=1e-6 if loss.frame is losses.LOG_MEAN else 1e-11)
         assert (slope[~finite] * end[~finite].sign() > 50).all()
 
 
@@ -311,7 +328,16 @@ def test_a_barrier_is_an_infinite_slope_at_the_ends(loss):
     low, high = loss.box(y)
     middle = loss.psi_slope(y, (low + high).nan_to_num(0) / 2).expand_as(low)
     pushed = [loss.psi_slope(y, end.clamp(-1e3, 1e3)).expand_as(low) for end in (low, high)]
-    steep = [((slope - middle).abs() > 30) & (low < high) & low.isfinite() & high.isfinite() for slope in pushed]
+    free = low < high
+    if loss.frame is losses.LOG_MEAN:  # one end at most is finite
+        a = loss.clamp(y, torch.zeros_like(y))
+        inwards = torch.where(high.isfinite(), -1.0, 1.0)
+        middle = loss.psi_slope(y, a + inwards)
+        bounded = free & (low.isfinite() ^ high.isfinite())
+        end = torch.where(high.isfinite(), high, low)
+        assert ((loss.psi_slope(y, end) - middle).abs() > 30)[bounded].all()
+        return
+    steep = [((slope - middle).abs() > 30) & free & low.isfinite() & high.isfinite() for slope in pushed]
     assert bool((steep[0] & steep[1]).any()) == loss.barrier
 
 
@@ -357,6 +383,7 @@ def test_results_have_the_type_and_shape_of_the_arguments(loss, dtype):
 @given(y=st.floats(-50, 50), f=st.floats(-50, 50), share=st.floats(0, 1), c=st.floats(1e-3, 1e3))
 def test_no_term_of_the_gap_is_negative_anywhere(loss, y, f, share, c):
     scaled = Scaled(loss, c)
+    y = max(abs(y), 1e-3) if loss.frame is losses.LOG_MEAN else y
     y = torch.full((1, T), y if loss.frame.task == "regression" else math.copysign(1, y), dtype=torch.float64)
     f = torch.full((1, T), f, dtype=torch.float64)
     low, high = (end.clamp(-100 * c, 100 * c) for end in scaled.box(y))
@@ -379,6 +406,23 @@ def huber(r, delta):
 def power(p):
     q = 1 / (1 - 1 / p)
     return lambda y, f: abs(y - f) ** p / p, lambda y, a: abs(a) ** q / q - a * y
+
+
+def expectile(level):
+    return (
+        lambda y, f: (level if y > f else 1 - level) * (y - f) ** 2,
+        lambda y, a: a * a / 4 / (level if a > 0 else 1 - level) - a * y,
+    )
+
+
+def times_log(v):
+    return special.xlogy(v, v)
+
+
+def root_tweedie(y, a):
+    """The conjugate for p = 3/2, where exp(w/2) - exp(-w/2) = z has the solution w = 2 asinh(z/2)."""
+    f = math.log(y) + 2 * math.asinh(-a / math.sqrt(y) / 2) if y > 0 else 2 * math.log(-a) if a < 0 else -INF
+    return (-a * f if a else 0.0) - metrics.mean_tweedie_deviance([y], [max(math.exp(f), 1e-300)], power=1.5) / 2
 
 
 INF = math.inf
@@ -405,7 +449,26 @@ FORMULAS = [
         lambda y, a: -a * y,
         lambda y: (-0.8, 0.2),
     ),
+    *((Expectile(e), *expectile(e), lambda y: (-INF, INF)) for e in (0.2, 0.5, 0.9)),
     *((Lp(p), *power(p), lambda y: (-INF, INF)) for p in (1.2, 1.5, 3.0)),
+    (
+        Poisson(),
+        lambda y, f: math.exp(f) - y * f + times_log(y) - y,
+        lambda y, a: times_log(y - a) - (y - a) - times_log(y) + y,
+        lambda y: (-INF, y),
+    ),
+    (
+        Gamma(),
+        lambda y, f: y * math.exp(-f) + f - math.log(y) - 1,
+        lambda y, a: times_log(1 + a) - a - a * math.log(y),
+        lambda y: (-1, INF),
+    ),
+    (
+        Tweedie(1.5),
+        lambda y, f: metrics.mean_tweedie_deviance([y], [math.exp(f)], power=1.5) / 2,
+        root_tweedie,
+        lambda y: (-INF, INF if y > 0 else 0),
+    ),
     (Hinge(), lambda y, f: max(1 - y * f, 0), lambda y, a: -a * y, lambda y: (0, 1) if y > 0 else (-1, 0)),
     (
         SquaredHinge(),
@@ -424,22 +487,36 @@ FORMULAS = [
 
 def test_every_name_has_a_formula():
     assert {type(loss) for loss, *_ in FORMULAS} == set(losses.NAMES.values())
-    assert {type(loss) for loss in NAMED} == set(losses.NAMES.values())
+    assert {type(loss) for loss in NAMED} - {ThresholdHinge} == set(losses.NAMES.values())  # it is that of ν-machines
+
+
+@pytest.mark.parametrize("rho", [0.3, 4.0])
+def test_the_threshold_hinge_is_a_multiple_of_the_hinge_of_a_fraction(rho):
+    """max(ρ − u, 0) = ρ max(1 − u/ρ, 0)."""
+    y, a = targets(Hinge()), across(Hinge(), targets(Hinge()), np.linspace(0, 1, 5))
+    f = predictions()
+    close(ThresholdHinge(rho).value(y, f), rho * Hinge().value(y, f / rho))
+    close(ThresholdHinge(rho).psi(y, a), rho * Hinge().psi(y, a))
 
 
 @pytest.mark.parametrize(
     ("loss", "value", "psi", "box"), FORMULAS, ids=lambda x: repr(x) if isinstance(x, losses.Loss) else ""
 )
 def test_a_loss_is_its_formula(loss, value, psi, box):
-    for y in (-1.0, 1.0) if loss.frame.task == "classification" else (-1.3, 0.0, 0.6):
+    numbers = (
+        (0.6, 1.0, 7.3) if loss == Gamma() else (0.0, 0.6, 7.3) if isinstance(loss, LogLinkLoss) else (-1.3, 0.0, 0.6)
+    )
+    for y in (-1.0, 1.0) if loss.frame.task == "classification" else numbers:
         target = torch.tensor([[y]], dtype=torch.float64)
         f = torch.linspace(-4, 4, 33, dtype=torch.float64)[:, None]
-        np.testing.assert_allclose(loss.value(target, f)[:, 0], [value(y, v) for v in f[:, 0].tolist()], rtol=1e-13)
+        np.testing.assert_allclose(
+            loss.value(target, f)[:, 0], [value(y, v) for v in f[:, 0].tolist()], rtol=1e-13, atol=1e-14
+        )
         low, high = box(y)
         assert [end.item() for end in loss.box(target)] == [low, high]
         a = torch.linspace(max(low, -4), min(high, 4), 33, dtype=torch.float64)[:, None]
         expected = [psi(y, v) for v in a[:, 0].tolist()]
-        np.testing.assert_allclose(loss.psi(target, a)[:, 0], expected, rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(loss.psi(target, a)[:, 0], expected, rtol=1e-13, atol=1e-13)
 
 
 SAMPLE = np.random.default_rng(0).normal(scale=2, size=(2, 40))
@@ -450,6 +527,9 @@ REFERENCES = [
     (Quantile(0.2), lambda y, f: metrics.mean_pinball_loss(y, f, alpha=0.2)),
     (Quantile(0.93), lambda y, f: metrics.mean_pinball_loss(y, f, alpha=0.93)),
     (Huber(0.7), lambda y, f: special.huber(0.7, y - f).mean()),
+    *((Tweedie(p), lambda y, f, p=p: metrics.mean_tweedie_deviance(y, np.exp(f), power=p) / 2) for p in (1.2, 1.8)),
+    (Poisson(), lambda y, f: metrics.mean_poisson_deviance(y, np.exp(f)) / 2),
+    (Gamma(), lambda y, f: metrics.mean_gamma_deviance(y, np.exp(f)) / 2),
     (Hinge(), metrics.hinge_loss),
     (Logistic(), lambda y, f: metrics.log_loss(y, special.expit(f))),
     (Logistic(), lambda y, f: -special.log_expit(y * f).mean()),
@@ -459,8 +539,54 @@ REFERENCES = [
 @pytest.mark.parametrize(("loss", "reference"), REFERENCES, ids=without_address)
 def test_a_loss_is_that_of_other_libraries(loss, reference):
     y, f = SAMPLE if loss.frame.task == "regression" else (np.sign(SAMPLE[0]), SAMPLE[1])
+    y = np.abs(y) if isinstance(loss, LogLinkLoss) else y
     found = loss.value(torch.from_numpy(y), torch.from_numpy(f)).mean().item()
     assert found == pytest.approx(reference(y, f), rel=1e-12)
+
+
+LOG_LINKS = [Poisson(), Gamma(), *map(Tweedie, (1.001, 1.05, 1.3, 1.5, 1.9, 1.999))]
+
+
+@pytest.mark.parametrize("loss", LOG_LINKS, ids=repr)
+@pytest.mark.parametrize("y", [1e-12, 0.02, 1.0, 7.3, 1e6])
+def test_the_slope_of_the_conjugate_is_the_inverse_of_that_of_the_loss(loss, y):
+    """To the last bits of f, or of the dual variable, which has no more digits of f where it is near its end."""
+    f = torch.linspace(-20, 20, 401, dtype=torch.float64)
+    y = torch.full_like(f, y)
+    a = loss.best(y, f)
+    found = -loss.psi_slope(y, a)
+    digits = 1 + f.abs() + y.log().abs()
+    lost = (y * (-loss.r * f).exp() + (loss.s * f).exp()) * loss.psi_curvature(y, a)  # a is a difference of both terms
+    assert ((found - f).abs() <= 4e-16 * (digits + 2 * lost * digits)).all()
+
+
+@pytest.mark.parametrize("loss", LOG_LINKS, ids=repr)
+@pytest.mark.parametrize("factor", [1e-3, 7.0, 1e4])
+def test_a_deviance_has_a_unit(loss, factor):
+    """In another unit of y the loss is multiplied by a constant: that of a scaled target is the same problem."""
+    y, f = targets(Gamma()), predictions()
+    same = factor**loss.s * loss.value(y, f)
+    close(loss.value(factor * y, f + math.log(factor)), same, rtol=1e-10, atol=1e-11 * factor**loss.s)
+
+
+@pytest.mark.parametrize("loss", LOG_LINKS, ids=repr)
+def test_a_large_prediction_has_an_infinite_loss_and_finite_derivatives(loss):
+    y = targets(loss, torch.float32)
+    f = torch.full_like(y, 2_000.0 if loss.s else -2_000.0)
+    assert not loss.value(y, f).isnan().any()
+    a = loss.clamp(y, loss.best(y, f))
+    for found in (a, loss.psi(y, a), loss.psi_slope(y, a), loss.psi_curvature(y, a), loss.psi_bend(y, a, -a / 2)):
+        assert found.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "wrong", "rule"),
+    [(Poisson(), -1.0, "at least 0"), (Tweedie(), -0.5, "at least 0"), (Gamma(), 0.0, "positive")],
+)
+def test_a_target_outside_the_domain_is_refused(loss, wrong, rule):
+    y = torch.tensor([[1.0], [wrong]])
+    with pytest.raises(InvalidData, match=rf"y must be {rule} for the {type(loss).__name__} loss; found {wrong:g}\."):
+        Problem(loss, make_targets(y, [1.0]))
 
 
 @pytest.mark.parametrize("margin", [-700.0, -40.0, -20.5, -19.5, 0.0, 19.5, 30.0, 40.0, 700.0])
@@ -694,6 +820,12 @@ WRONG = [
     (lambda: Lp(0.5), "p must be greater than 1", "got p=0.5", "Use"),
     (lambda: Lp(math.inf), "p must be greater than 1 and finite", "got p=inf", "Use"),
     (lambda: Lp(math.nan), "p must be greater than 1", "got p=nan", "Use"),
+    (lambda: Expectile(1.0), "expectile must be a number between 0 and 1", "got expectile=1.0", "such as 0.5"),
+    (lambda: Expectile(None), "expectile must be a number between 0 and 1", "got expectile=None", "Use"),
+    (lambda: Tweedie(1.0), "power must be between 1 and 2", "got power=1.0", "the Poisson loss is 1"),
+    (lambda: Tweedie(2.0), "power must be between 1 and 2", "got power=2.0", "Gamma is 2"),
+    (lambda: Tweedie(math.nan), "power must be between 1 and 2", "got power=nan", "Use"),
+    (lambda: InfimalConvolution((Poisson(), Squared())), "of one task", "Poisson()", "Combine"),
     (lambda: Quantile(0.0), "quantile must be a number or tensor between 0 and 1", "got quantile=0.0", "such as 0.5"),
     (lambda: Quantile(1.0), "between 0 and 1", "got quantile=1.0", "Use"),
     (lambda: Quantile(math.nan), "between 0 and 1", "got quantile=nan", "Use"),
@@ -740,7 +872,7 @@ def test_a_misspelt_loss_is_named(name, hint):
 
 @pytest.mark.parametrize("name", ["zzz", "", None, 3, ["huber"], Huber])
 def test_an_object_that_is_not_a_loss_is_refused(name):
-    with pytest.raises(UnknownName, match=r"loss must be one of absolute, .*, squared_hinge; got"):
+    with pytest.raises(UnknownName, match=r"loss must be one of absolute, .*, tweedie; got"):
         losses.get(name)
 
 

@@ -77,6 +77,17 @@ def test_products(name, t, options, device, draw):
     assert ((run(name, x, z, v, **options) - want).abs() <= 2e-6 * mass).all()
 
 
+@pytest.mark.parametrize(("name", "t"), [("exponential", 1), ("gaussian", 3), ("matern12", 1), ("matern52", 40)])
+def test_products_in_float64(name, t, draw):
+    """All distances by differences: the certificate of a fit in float32 is computed so."""
+    x, z = rows(draw, 130, 70, 7)
+    x, z, v = x.double(), z.double() + 1e-9, draw(70, t).double()
+    want, mass = (gram.gram(x.cpu(), z.cpu(), name, SIGMA) @ v.cpu()).to(v.device), v.abs().sum(0)
+    found = gram.launch_difference_product(x, z, v, gram.PROFILES[name], SIGMA)
+    assert found.dtype == torch.float64
+    assert ((found - want).abs() <= 1e-14 * mass).all()
+
+
 def test_roots_of_small_distances(draw):
     """Rows far from the centre with a near neighbour each: of their squared distance, a product keeps no digit."""
     x = 30 * draw(40, 7)
@@ -99,15 +110,36 @@ def test_products_are_added_run_by_run(name, draw, monkeypatch):
     x, z = rows(draw, 150, 130, 3)
     v, out = draw(130, 1), torch.ones(150, 1, device=x.device)
     want = exact(name, x, z) @ v.double()
-    monkeypatch.setattr(gram, "fuses", lambda *tensors: True)
+    monkeypatch.setattr(gram, "fuses", lambda *tensors, dtype: True)
     budget = next(b for b in range(0, 2**24, 2**10) if gram.product_side(150, 130, 3, 1, b, (0, 0)))
     assert gram.product_side(150, 130, 3, 1, budget, (0, 0)) == gram.TILE
     assert gram.add_product(x, z, v, out, name, SIGMA, budget)
     torch.testing.assert_close(out.double() - 1, want, rtol=0, atol=1e-4)
 
 
+def test_precise_products_are_computed_by_differences(draw, monkeypatch):
+    """Rows at a distance of a thousand bandwidths, with neighbours: a matrix product keeps three digits of them."""
+    x = draw(1, 5) * 400 + torch.cat([3 * draw(40, 5), 3 * draw(40, 5) + 8_000])
+    kernel, v = kernels.Gaussian(SIGMA), draw(80, 1)
+    want = kernel(x.double(), x.double()) @ v.double()
+    monkeypatch.setattr(gram, "fuses", lambda *tensors, dtype: True)
+    errors = {}
+    for one in (kernel, kernel.precisely()):
+        out = torch.zeros(80, 1, device=x.device)
+        assert one.add_product(x, x, v, out, 2**30)
+        errors[one.precise] = float((out - want).abs().max())
+    assert errors[True] < 1e-3 < errors[False]
+
+
+def test_float64_needs_twice_the_memory():
+    """Of copies and sums: what is just enough in float32 is not enough in float64."""
+    budget = next(b for b in range(0, 2**24, 2**10) if gram.product_side(150, 130, 3, 1, b, (0, 0)))
+    assert not gram.product_side(150, 130, 3, 1, 2 * budget - 2**11, (0, 0), itemsize=8)
+    assert gram.product_side(150, 130, 3, 1, 2 * budget, (0, 0), itemsize=8) == gram.TILE
+
+
 def test_nothing_is_added_where_the_copies_do_not_fit(draw, monkeypatch):
-    monkeypatch.setattr(gram, "fuses", lambda *tensors: True)
+    monkeypatch.setattr(gram, "fuses", lambda *tensors, dtype: True)
     x, z = rows(draw, 300, 260, 3)
     v, out = draw(260, 1), torch.ones(300, 1, device=x.device)
     assert not gram.add_product(x, z, v, out, "gaussian", SIGMA, 10_000)

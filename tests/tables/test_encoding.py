@@ -1,13 +1,18 @@
 """The encoding of a whole table."""
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
+from raw_tables import panel
 
+import joker
 from joker.tables import encoding as encoding_module
 from joker.tables.encoders import SCALINGS
 from joker.tables.encoding import MAX_STATISTIC_CLASSES, fit_encoding
+from joker.tables.problem import TableProblem
+from joker.tables.search import Encodings
 from joker.tables.table import read_table
 
 
@@ -52,3 +57,44 @@ def test_an_encoding_holds_its_inputs_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert x.shape == (5_000, encoding.width)
     assert encoding.width > 150
     assert peak < 1.5 * x.nbytes
+
+
+@pytest.mark.usefixtures("few_trials")
+@pytest.mark.parametrize(("n", "validation"), [(240, {"groups": "person"}), (640, {})], ids=str)
+def test_inputs_that_are_computed_again_make_the_same_model(
+    n: int, validation: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights, groups of held-out rows and fits of folds use some of the inputs each."""
+    X, y = panel(rows=n)
+    X["city"] = [f"c{i % 7}" for i in range(n)]
+    fit = lambda: joker.JokerRegressor(effort=1, random_state=0, **validation).fit(X, y)  # noqa: E731
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        whole = fit().predict(X)
+        monkeypatch.setattr(encoding_module, "MAX_STORED", 0)
+        monkeypatch.setattr(encoding_module, "CHUNK", 100)
+        again = fit().predict(X)
+    np.testing.assert_allclose(again, whole, rtol=1e-5)
+
+
+def test_the_encodings_of_many_rows_take_less_memory_than_the_table() -> None:
+    """A hundred levels of each word are 300 inputs of four bytes, beside 16 numbers and words of eight bytes."""
+    n, rng = 50_000, np.random.default_rng(0)
+    X = {f"n{j}": rng.normal(size=n) for j in range(8)}
+    X |= {f"w{j}": rng.choice([f"level {i}" for i in range(60)], n).astype(object) for j in range(8)}
+    table, y = read_table(X), rng.normal(size=n)
+    problem = TableProblem(table, y, 0, joker.KernelRidge())
+    data = sum(column.values.nbytes for column in table.columns)
+    encodings = Encodings(problem)
+    tracemalloc.start()
+    try:
+        scaled = encodings.scaled
+        inputs = scaled[0].encoding.width
+        candidate = scaled[0].weighted(np.ones(inputs), "gaussian")
+        assert candidate.x[np.arange(1_000)].shape == (1_000, inputs)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert inputs > 400
+    assert 4 * n * inputs > 10 * data  # one encoding of all rows
+    assert peak < 8 * data, f"{peak / data:.1f}"

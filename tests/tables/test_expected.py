@@ -209,7 +209,7 @@ def test_durations_as_targets_are_refused() -> None:
         ("max_depth", 3, "The search finds it"),
         ("learning_rate", 0.1, "The search finds it"),
         ("lam", 0.1, "KernelRidge"),
-        ("n_jobs", -1, r"torch\.set_num_threads"),
+        ("num_threads", -1, r"n_jobs for processes"),
         ("early_stopping_rounds", 10, "Rows are held out by the fit"),
         ("cat_features", ["city"], r"columns=\{'name': 'category'\}"),
         ("enable_categorical", True, r"columns=\{'name': 'category'\}"),

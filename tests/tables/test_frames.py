@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from joker.errors import InvalidData
+from joker.errors import InvalidCell, InvalidData
 from joker.tables.table import BOOLEAN, DATE, NUMBER, TEXT, RawTable, read_table
 
 ROWS = [
@@ -108,7 +108,7 @@ def test_bad_tables(given: object, said: str) -> None:
 
 @pytest.mark.parametrize("cell", [[1, 2], {"a": 1}, (1,)])
 def test_a_cell_that_is_no_value_names_its_column(cell: object) -> None:
-    with pytest.raises(TypeError, match="column 'c' contains"):
+    with pytest.raises(InvalidCell, match="column 'c' contains"):
         read_table([{"c": cell}])
     with pytest.raises(TypeError, match="column 'c' contains"):
         read_table(pd.DataFrame({"c": [cell]}))

@@ -15,6 +15,7 @@ from joker.tables.columns import (
     same_categories,
     useful_groups,
 )
+from joker.tables.encoding import fit_encoding
 from joker.tables.search import useful_categories
 from joker.tables.table import NUMBER, RawColumn, read_table
 
@@ -129,9 +130,9 @@ def test_codes_with_a_weak_effect_are_categories(rng: np.random.Generator) -> No
     y = 0.5 * rng.normal(size=codes)[code] + size + rng.normal(size=rows)
     table = read_table({"code": code, "size": size, "noise": rng.integers(0, codes, rows)})
     kinds = decide_kinds(table)
-    x = np.column_stack([code / codes, size, table.columns[2].values / codes])
+    encoding, x = fit_encoding(table, y, 0, kinds=kinds)
     assert promising_groups(table, kinds, (), y, 0, 0) == [0]
-    found = useful_categories(table, kinds, [0, 2], x, y, 0, 0, never)
+    found = useful_categories(table, kinds, [0, 2], encoding, x, y, 0, 0, never)
     assert {j: kind.kind for j, kind in found.items()} == {0: "category"}
 
 

@@ -113,16 +113,17 @@ def refits(rows: int, **flags: Any) -> list[Step]:
         (396_000, 700, False, [(396_000, None)]),  # the number of the estimator
         (396_000, np.int64(700), False, [(396_000, None)]),
         (36_000, "auto", True, [(36_000, None)]),
-        (396_000, "auto", True, [(396_000, 60_000)]),
+        (396_000, "auto", True, [(200_000, None), (396_000, None)]),
+        (19_996_000, "auto", True, [(19_996_000, 60_000)]),
         (396_000, 700, True, [(396_000, None)]),
-        (396_000, None, True, [(396_000, None)]),
+        (396_000, None, True, [(200_000, None), (396_000, None)]),
     ],
 )
 def test_the_kernel_itself_on_some_rows_and_features_on_all(
     train: int, given: Any, gpu: bool, expected: list[tuple[int, int | None]]
 ) -> None:
     """A tenth of the rows, at most 4,000, is held out."""
-    rows = 40_000 if train == 36_000 else 400_000
+    rows = 40_000 if train == 36_000 else train + 4_000
     steps = refits(rows, n_features=given, gpu=gpu)
     assert list(dict.fromkeys((step.rows, step.n_features) for step in steps)) == expected
     assert all(3 <= step.epochs <= 40 for step in steps)

@@ -302,9 +302,9 @@ def test_the_rows_of_a_fit_have_their_weights(rng: np.random.Generator) -> None:
 def test_a_fit_ends_when_time_is_up_and_is_not_repeated(smooth: tuple[Any, Any]) -> None:
     x, y = smooth
     clock = Over(60.0)
-    watch = EndsInTime(matrix(x, y, clock))
+    watch = EndsInTime(matrix(x, y, clock).clock)
     assert watch.step(SimpleNamespace()) == Reason.TIME.value
-    assert EndsInTime(matrix(x, y)).step(SimpleNamespace()) is None
+    assert EndsInTime(matrix(x, y).clock).step(SimpleNamespace()) is None
     model = joker.KernelRidge(**{**FAR_SETTINGS, "max_epochs": 1_000, "tol": 0.0})
     found = fit_rows(matrix(x, y, clock), model, x, y, np.arange(800))
     assert found is model

@@ -30,6 +30,11 @@ def wide_frame(n: int = 60, seed: int = 0) -> pd.DataFrame:
     frame["heavy"] = rng.standard_cauchy(n)
     frame["sold"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D")
     frame["nullable"] = pd.array(np.where(frame["whole"] > 6, None, frame["whole"]), dtype="Int64")
+    frame["words"] = pd.array([None, "n/a", " a b ", "c"] * (n // 4), dtype="string")
+    frame["grade"] = pd.Categorical.from_codes(rng.integers(-1, 2, n), pd.array(["low", "high"], dtype="string"))
+    frame["code"] = pd.Categorical(rng.integers(0, 3, n))
+    frame["day"] = pd.Series(frame["sold"].where(frame["whole"] > 2)).astype("datetime64[s]")
+    frame["zoned"] = frame["sold"].dt.tz_localize("UTC")
     return frame
 
 
@@ -40,10 +45,12 @@ def test_a_block_of_columns_is_read_like_each_alone(library: str, monkeypatch: p
     together = read_table(given)
     assert [column.form for column in together.columns if column.name in ("c0", "new")] == [NUMBER, BOOLEAN]
     monkeypatch.setattr(table_module, "booleans_of_numbers", lambda frame: {})
+    monkeypatch.setattr(table_module, "text_and_dates_of_frame", lambda frame: {})
     alone = read_table(given)
     assert together.names == alone.names
     for one, other in zip(together.columns, alone.columns, strict=True):
-        assert (one.form, one.values.dtype) == (other.form, other.values.dtype)
+        assert (one.form, one.values.dtype) == (other.form, other.values.dtype), one.name
+        assert one.declared_category == other.declared_category, one.name
         assert pd.Series(one.values).equals(pd.Series(other.values))
 
 
@@ -53,6 +60,20 @@ def test_columns_of_numbers_are_not_read_one_by_one(library: str, monkeypatch: p
     monkeypatch.setattr(table_module, "_from_series", lambda name, series: pytest.fail(f"{name} is read alone"))
     table = read_table(frame if library == "pandas" else pl.from_pandas(frame))
     assert np.array_equal(np.stack([column.values for column in table.columns], axis=1), frame.to_numpy())
+
+
+def test_text_and_dates_of_a_few_rows_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = wide_frame()[["city", "sold", "words", "grade", "day"]]
+    expected = read_table(frame)
+    monkeypatch.setattr(table_module, "_from_series", lambda name, series: pytest.fail(f"{name} is read alone"))
+    first = read_table(frame[:1])
+    assert [str(column.values[0]) for column in first.columns] == [str(column.values[0]) for column in expected.columns]
+
+
+def test_many_rows_of_text_are_read_one_column_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "BLOCK_ENTRIES", 50)
+    monkeypatch.setattr(table_module, "objects_of_frame", lambda *_: pytest.fail("columns are converted together"))
+    assert read_table(wide_frame()[["city", "sold"]]).names == ("city", "sold")
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)

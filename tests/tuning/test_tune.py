@@ -20,6 +20,7 @@ from joker.callbacks import Callback, Run
 from joker.errors import InvalidData, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.scoring import score_path
+from joker.tuning import halving
 from joker.tuning.halving import TimeBudget, stage_rows
 from joker.tuning.trials import TrialRunner, penalty_scale
 from joker.tuning.tune import COLUMNS, Tuned
@@ -130,12 +131,16 @@ def test_the_scores_of_a_path_are_those_of_its_models(rng: np.random.Generator, 
     assert_allclose(weighted, by_hand, rtol=1e-5)
 
 
-def test_it_stops_when_nothing_changes_unless_rows_are_given_or_features_used(rng: np.random.Generator) -> None:
+def test_it_stops_when_nothing_changes_unless_rows_are_given_or_features_used(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stage with half of the rows is run only if the stage with a quarter has changed the choice."""
-    X, y = waves(rng, 5_000)
+    for name in ("FIRST_STAGE_ROWS", "MIN_QUARTER_ROWS", "MIN_LAST_ROWS"):
+        monkeypatch.setattr(halving, name, getattr(halving, name) // 5)
+    X, y = waves(rng, 1_250)
     model = joker.KernelRidge(max_epochs=2)
     free: dict[str, Any] = {"kernels": "gaussian", "estimator": model, "random_state": 0}
-    stages = stage_rows(4_000)
+    stages = stage_rows(1_000)
     settled, again = (joker.tune(X, y, **free).table for _ in range(2))
     assert {entry["rows"] for entry in settled} == set(stages[:-1])
     assert [{**entry, "seconds": 0} for entry in again] == [{**entry, "seconds": 0} for entry in settled]

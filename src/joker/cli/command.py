@@ -26,6 +26,7 @@ import numpy as np
 import typer
 
 from joker.errors import InvalidParameter, JokerError
+from joker.runtime import visible
 
 FAILED, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143  # exit statuses; that of a signal is 128 plus its number
 TRACEBACK = "JOKER_TRACEBACK"  # the environment variable that makes the program print tracebacks
@@ -33,14 +34,11 @@ TORCH_MEMORY = "can't allocate memory"  # part of the RuntimeError of torch wher
 # Keyword arguments of the library that are options of the same name.
 _SAME_NAMES = (
     "block_size|calibrate|categories|class_weight|columns|cv|decimal|delimiter|delta|device|drop|dtype|early_stopping|"
-    "effort|epsilon|features|groups|kernel|lam|loss|max_epochs|max_time|memory|momentum|precision|quantile|target|task|"
-    "time|tol|"
-    "validation_fraction"
+    "effort|epsilon|expectile|features|groups|kernel|lam|loss|max_epochs|max_time|memory|momentum|power|precision|"
+    "quantile|target|task|time|tol|validation_fraction"
 )
 OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _SAME_NAMES.split("|")}
 OPTIONS |= {"n_features": "-m", "p": "-p", "random_state": "--seed"}
-# All control characters but the end of a line, and those that change the direction of text.
-_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _KEYWORD = re.compile(rf"\b({'|'.join(OPTIONS)})=('[^']*'|\"[^\"]*\"|[-+\w.]*\w|)")
 _WORDS = re.compile(r"\b(block_size|class_weight|max_epochs|max_time|n_features|validation_fraction)\b")
 _FLAGS = re.compile(r"(--(?:calibrate|momentum|early-stopping)) True")
@@ -77,15 +75,6 @@ def explain(error: BaseException) -> tuple[str, int]:
     return visible(f"joker: {_sentence(error)} {notes}".strip()), USAGE if isinstance(
         error, InvalidParameter
     ) else FAILED
-
-
-def visible(text: str) -> str:
-    r"""Write characters that control a terminal as escapes: a name in a file may hold them.
-
-    >>> print(visible("red \x1b[31m"))
-    red \u001b[31m
-    """
-    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_option(text: str) -> str:

@@ -22,8 +22,8 @@ from joker.cli.options import ComputeOptions, Missing, TableFormat, TableOptions
 from joker.cli.parse import FolderPath
 from joker.data import Batch, Schema, Source, Store, convert, open_source, open_store
 from joker.data.readers.open import read_raw_table, scan_raw_table
-from joker.data.readers.source import TableColumns, select_columns
-from joker.data.readers.table import is_number
+from joker.data.readers.source import TableColumns, refuse_empty, select_columns
+from joker.data.readers.table import is_number, is_text
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, MissingPackage
 from joker.runtime.files import explain_errors, replace_file
 
@@ -146,6 +146,8 @@ class RawData:
 def open_training(data: Path, table: TableOptions, missing: Missing, report: ReportOptions) -> RawData:
     """Read a table to train on."""
     whole, columns = read_raw_table(data, **table.raw)
+    if not whole.num_rows:
+        refuse_empty(str(data), "it has no rows")
     if table.target is None:
         _refuse_without_target(data, columns.names)
     selection = select_columns(columns, table.target, parse.names(table.columns), None, parse.names(table.drop))
@@ -184,6 +186,10 @@ def _values(column: Any) -> NDArray[Any]:
         return np.asarray(column.cast(pyarrow.float64()).to_numpy(), dtype=np.float64)
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(pyarrow.string())
+    types = pyarrow.types
+    is_date = types.is_date(column.type) or types.is_timestamp(column.type)
+    if not (is_date or is_text(column.type) or types.is_boolean(column.type)):
+        raise InvalidData(f"a target must be numbers, text or dates; it has type {column.type}. Convert it.")
     return np.array([str(value) for value in column.to_pylist()])
 
 

@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
 DEFAULT_LOSS = {"classification": "squared_hinge", "regression": "squared"}
 # The loss that a parameter implies without --loss.
-LOSS_PARAMETERS = {"delta": "huber", "epsilon": "epsilon_insensitive", "p": "lp", "quantile": "quantile"}
+LOSS_PARAMETERS = {
+    "delta": "huber", "epsilon": "epsilon_insensitive", "p": "lp", "quantile": "quantile", "expectile": "expectile",
+    "power": "tweedie",
+}  # fmt: skip
 MAX_CLASS_SHARE = 0.5  # distinct classes, as a share of the rows
 MIN_ROWS = 30  # a smaller table may be an example
 # The loss of two classes that each loss of several classes belongs to.

@@ -26,7 +26,7 @@ from joker.runtime import format_bytes
 BEST_SHOWN = 5  # trials of the leaderboard that are printed
 LEFT_OUT = "left out"  # the kind of a column that a table model does not use
 FACTS_OF_A_FIT = ("held_out_error", "splits", "seconds", "stopped_by_time")  # a model from a file may lack them
-LOSS_SETTINGS = ("loss", "delta", "epsilon", "p", "quantile")
+LOSS_SETTINGS = ("loss", "delta", "epsilon", "p", "quantile", "expectile", "power")
 Array = NDArray[Any]
 Predict = Callable[[Any], list[Array]]
 
@@ -136,7 +136,7 @@ class KernelModel(LoadedModel):
             **{name: value for name in LOSS_SETTINGS if (value := getattr(model, name, None)) is not None},
             "kernel": str(model.kernel),
             "bandwidth": model.bandwidth_,
-            "lam": model.lam_,
+            "lam": np.asarray(model.lam_).tolist(),  # one for each class with nu
             "features": np.shape(model.coef_)[-1] if hasattr(model, "coef_") else "exact",
             "inputs": model.n_features_in_,
             "columns": None if schema is None else list(schema.names),
@@ -220,7 +220,7 @@ def _lines(rows: list[dict[str, Any]]) -> str | None:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else " ".join(str(value).splitlines())
 
 
 def _classes(model: Any) -> list[Any] | None:

@@ -154,7 +154,8 @@ class ModelOptions:
         model_option(
             metavar="NAME",
             help="For classes: squared_hinge (default), hinge, logistic, softmax, crammer_singer. For numbers: squared "
-            "(default), huber, absolute, epsilon_insensitive, squared_epsilon_insensitive, quantile, lp.",
+            "(default), huber, absolute, epsilon_insensitive, squared_epsilon_insensitive, quantile, expectile, lp, "
+            "poisson, gamma, tweedie.",
         ),
     ] = None
     multi_class: Annotated[
@@ -173,6 +174,8 @@ class ModelOptions:
     quantile: Annotated[
         str | None, model_option(metavar="Q,...", help="The level of the loss quantile, or several levels.")
     ] = None
+    expectile: Annotated[float | None, model_option(help="The level of the loss expectile.")] = None
+    power: Annotated[float | None, model_option(help="The power of the variance of the loss tweedie.")] = None
     class_weight: Annotated[
         str | None, model_option(metavar="WEIGHTS", help="'balanced', or the weights of classes: ham=1,spam=5.")
     ] = None

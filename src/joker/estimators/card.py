@@ -19,7 +19,7 @@ from torch import Tensor
 from joker import kernels
 from joker.errors import InvalidParameter, JokerError
 from joker.models import ExactMachine
-from joker.runtime import VERSION
+from joker.runtime import VERSION, visible
 
 PACKAGES = ("torch", "numpy", "scikit-learn")
 MAX_LISTED = 50  # inputs or classes
@@ -34,12 +34,12 @@ class Code(str):
 
 
 def code(text: object) -> Code:
-    """Return a name of the user as code: nothing in it is HTML or Markdown, backticks neither.
+    """Return a name of the user as code: nothing in it is HTML, Markdown or a control character, backticks neither.
 
     >>> code("size"), code("a`b")
     ('`size`', '`` a`b ``')
     """
-    line = " ".join(str(text).split())
+    line = visible(" ".join(str(text).split()))
     marks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     return Code(f"{marks}{line}{marks}" if len(marks) == 1 else f"{marks} {line} {marks}")
 
@@ -92,7 +92,7 @@ def shown(value: Any, digits: int = NOTEBOOK_DIGITS) -> str:
     """Return a value of a table as text."""
     if value is None:
         return ""
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    return f"{value:.{digits}g}" if isinstance(value, float) else visible(str(value))
 
 
 def _html_row(values: Sequence[Any], first: str, other: str) -> str:
@@ -193,7 +193,7 @@ def _facts(model: Any) -> dict[str, str]:
         "loss": _describe(model._loss()),
         "kernel": repr(kernel) if kernel.external else _describe(kernel, omit="bandwidth"),
         **({"bandwidth σ": _bandwidth(model.bandwidth_)} if kernel.has_bandwidth else {}),
-        "λ": f"{model.lam_:.4g}{chosen}",
+        "λ": ", ".join(f"{lam:.4g}" for lam in np.atleast_1d(model.lam_)) + chosen,
         **_size(model),
         "epochs": f"{model.n_iter_}",
         "relative gap": f"{model.gap_:.2e}",

@@ -24,6 +24,7 @@ from joker.estimators import resolve
 from joker.estimators.docstrings import documented
 from joker.estimators.estimator import KernelEstimator
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_weights, classes_of, is_stored, labels_of_column
+from joker.estimators.nu import check_feasible, check_with_nu, result_of
 from joker.estimators.probabilities import (
     PROBABILITY_ENTRIES,
     Calibration,
@@ -34,8 +35,11 @@ from joker.estimators.probabilities import (
     two_classes,
 )
 from joker.estimators.resolve import Request, get_loss
+from joker.estimators.scoring import HeldOutScorer
 from joker.losses import Loss, RowLoss
+from joker.prepare import Training
 from joker.runtime import chunks
+from joker.solvers.nu import NuHinge, solve
 
 ClassWeight = Mapping[Any, float] | str | None
 
@@ -342,6 +346,10 @@ class KernelSVC(BaseClassifier):
         The loss of two classes, and of each one-vs-rest problem.
     multi_class : {"ovr", "crammer_singer"}
         What more than two classes are: one-vs-rest, a problem for each class, or one problem for all.
+    nu : float, optional
+        The share ν of the ν-SVC, in (0, 1], in place of ``lam``: an upper bound on the weight of the rows with a margin
+        below 1, and a lower bound on that of the support vectors. It needs ``loss="hinge"`` and one-vs-rest. The fit
+        finds the λ that has this share, ``lam_``; with more than two classes an array, with a λ for each.
     %(classifier)s
 
     Notes
@@ -362,6 +370,28 @@ class KernelSVC(BaseClassifier):
 
     loss: str = "squared_hinge"
     multi_class: str = "ovr"
+    nu: float | None = None
+
+    def _resolve(self) -> Request:
+        request = super()._resolve()
+        if self.nu is None:
+            return request
+        check_with_nu(self, request)
+        if self.loss != "hinge" or self.multi_class != "ovr":
+            raise InvalidParameter(
+                "nu needs loss='hinge' and multi_class='ovr'; got "
+                f"loss={self.loss!r} and multi_class={self.multi_class!r}. Set both, or use lam in place of nu."
+            )
+        return replace(request, lams=[1.0])
+
+    def _descend(self, request: Request, training: Training, sample: TrainingSet, judge: HeldOutScorer | None) -> None:
+        if self.nu is None:
+            super()._descend(request, training, sample, judge)
+            return
+        found = solve(training.descent, NuHinge(training.descent.problem.targets, self.nu))
+        check_feasible(found, self.nu, self.tol)
+        self._set_best(result_of(training, found, found.rho), request.lams, len(found.rho))
+        self.lam_ = found.rho.cpu().numpy() if len(found.rho) > 1 else float(found.rho)
 
     def _named_loss(self) -> Loss:
         if self.loss not in ("squared_hinge", "hinge"):

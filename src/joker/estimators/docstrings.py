@@ -167,6 +167,15 @@ classes_ : ndarray
 Documented = TypeVar("Documented", bound=type)
 
 
+OF_LAM = ("lam_", "path_")  # attributes of the estimators with the parameter lam
+
+
+def _absent(cls: type) -> list[str]:
+    """Return the parameters and attributes of the shared text that a class does not have."""
+    absent = [field.name for field in fields(cls) if not field.init]
+    return [*absent, *OF_LAM] if "lam" in absent else absent
+
+
 def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Documented]:
     """Return a class decorator that inserts ``texts["name"]`` for ``%(name)s``, and the default of each parameter."""
 
@@ -174,6 +183,8 @@ def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Document
         text = cleandoc(cls.__doc__ or "")
         for name, shared in texts.items():
             text = text.replace(f"%({name})s", shared.strip())
+        for name in _absent(cls):
+            text = re.sub(rf"^{name} : .*\n(?: .*\n)*", "", text, count=1, flags=re.MULTILINE)
         for field in fields(cls):
             default = rf"\g<0>, default={field.default!r}"
             text = re.sub(rf"^{field.name} : .*", default, text, count=1, flags=re.MULTILINE)
@@ -185,4 +196,18 @@ def documented_with(texts: Mapping[str, str]) -> Callable[[Documented], Document
 
 documented = documented_with(
     {"shared": SHARED_DOCSTRING, "scale_target": SCALE_TARGET_DOCSTRING, "classifier": CLASSIFIER_DOCSTRING}
+)
+
+TRANSFORMER_PARAMETERS = ("kernel", "bandwidth", "features", "standardize", "device", "memory", "random_state")
+TRANSFORMER_ATTRIBUTES = ("mean_, scale_", "bandwidth_", "n_features_in_", "schema_", "feature_names_in_")
+
+
+def _entries(names: tuple[str, ...]) -> str:
+    """Return the entries of the shared text for these parameters or attributes."""
+    found = (re.search(rf"^{name} : .*\n(?: .*\n)*", SHARED_DOCSTRING, re.MULTILINE) for name in names)
+    return "".join(entry[0] for entry in found if entry)
+
+
+documented_transformer = documented_with(
+    {"shared": f"{_entries(TRANSFORMER_PARAMETERS)}\nAttributes\n----------\n{_entries(TRANSFORMER_ATTRIBUTES)}"}
 )

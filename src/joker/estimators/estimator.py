@@ -31,6 +31,7 @@ from joker.data.arrays import (
 from joker.errors import InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.card import NotebookView, model_card
+from joker.estimators.compression import compressed
 from joker.estimators.foreign_names import PARAMETERS, check_parameters
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_pair
 from joker.estimators.model import (
@@ -146,6 +147,37 @@ class KernelEstimator(CheckedParameters, CallbackSupportMixin, NotebookView, Fit
             exactly, and is small; a release of torch with another random number generator could not read it.
         """
         save(self, path, store_features=store_features)
+
+    def compress(self, n_rows: int | None = None, *, random_state: int = 0) -> Self:
+        """Return a smaller model with nearly the same predictions, which has some of the rows of an exact kernel.
+
+        The new model is faster, and its file is smaller. It is no solution of the training problem, so its ``gap_`` is
+        infinite; ``compression_error_`` says how much its predictions differ, and ``stop_reason_`` in words.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            The number of rows. None keeps all whose weight is not 0, and the predictions stay the same.
+        random_state : int
+            The seed for the draw of the rows.
+
+        Returns
+        -------
+        KernelEstimator
+            A copy; this model stays as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import joker
+        >>> X = np.linspace(0, 9, 300)[:, None]
+        >>> model = joker.KernelRidge(random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> small = model.compress(30)
+        >>> small.dual_coef_.shape, bool(small.compression_error_ < 0.01)
+        ((30,), True)
+        """
+        small: Self = compressed(self, n_rows, random_state)
+        return small
 
     def card(self, scores: Mapping[str, float] | None = None) -> str:
         """Return a model card in Markdown: the data, the settings, the scores, the gap and the environment.

@@ -30,6 +30,11 @@ FITTED = {
     "input_names": "feature_names_in_",
     "classes": "classes_",
     "lam": "lam_",
+    "epsilon": "epsilon_",
+    "eigenvalues": "eigenvalues_",
+    "residual_norms": "residual_norms_",
+    "explained_variance_ratio": "explained_variance_ratio_",
+    "kernel_error": "kernel_error_",
     "bandwidth": "bandwidth_",
     "intercept": "intercept_",
     "mean": "mean_",
@@ -58,7 +63,13 @@ FITTED_VALUES = Fields(
         "inputs": Field(WHOLE, low=1, size="inputs"),
         "input_names": Field(TEXT, ("inputs",), optional=True),
         "classes": Field(LABEL, ("classes",), optional=True, distinct=True),
-        "lam": Field(NUMBER, low=0, open=True),
+        "lam": Field(NUMBER, ("t",), single=True, low=0, open=True, optional=True),  # one for each class with nu
+        "epsilon": Field(NUMBER, optional=True, low=0),
+        **{
+            name: Field(NUMBER, ("t",), optional=True, low=0)
+            for name in ("eigenvalues", "residual_norms", "explained_variance_ratio")
+        },
+        "kernel_error": Field(NUMBER, optional=True),
         "bandwidth": Field(NUMBER, ("inputs",), single=True, low=0, open=True),
         "intercept": Field(NUMBER, ("t",), single=True),
         "mean": Field(NUMBER, ("inputs",), optional=True),
@@ -193,7 +204,9 @@ def _mean_is_small(mean: Any, scale: Any, **_: Any) -> bool:
 def _fits_the_task(model: Any, classes: Any, one_output: Any, several_levels: Any, levels: Any, **v: Any) -> bool:
     if is_classifier(model):
         return classes is not None
-    if one_output is None or np.ndim(v["intercept"]) != (0 if one_output else 1):
+    if hasattr(model, "transform"):
+        return one_output is None
+    if v["lam"] is None or one_output is None or np.ndim(v["intercept"]) != (0 if one_output else 1):
         return False
     return (several_levels is None) == (levels is None) == (not isinstance(model, KernelQuantile))
 

@@ -35,6 +35,10 @@ LOSSES = {
     "binary_crossentropy": "logistic",
     "multinomial": "softmax",
     "categorical_crossentropy": "softmax",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
+    "asymmetric_least_squares": "expectile",
     "squared_epsilon": "squared_epsilon_insensitive",
 }
 
@@ -90,7 +94,7 @@ TABLE_REMEDIES = {
     "cat_features categorical_feature categorical_features enable_categorical": (
         "Use columns={'name': 'category'}; columns of text are categories without it."
     ),
-    "n_jobs nthread num_threads thread_count": "Use torch.set_num_threads.",
+    "nthread num_threads thread_count": "Use n_jobs for processes, and torch.set_num_threads for threads.",
     "verbosity logging_level": "It is called verbose. Use verbose=1.",
     "eval_metric metric": "Use scoring, with the name of a scikit-learn scorer.",
     "scale_pos_weight is_unbalance auto_class_weights class_weights": (

@@ -34,7 +34,7 @@ from joker.estimators.inputs import (
 from joker.estimators.resolve import scaling_by
 from joker.kernels import Kernel
 from joker.kernels.precomputed import PRECOMPUTED, KernelOfArrays
-from joker.losses import Loss
+from joker.losses import LogLinkLoss, Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import Plan
 from joker.planning.plan import plan_estimator_predict
@@ -183,6 +183,11 @@ class FittedModel(BaseEstimator):
         """Return encoded targets as the user passed them."""
         raise NotImplementedError
 
+    def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
+        """Return targets on the scale of the fit."""
+        encoded: NDArray[Any] = (y - self._offset) / self._target_scale
+        return encoded
+
     def _columns(self, y: NDArray[Any], repeats: int, like: Tensor | Rows) -> Tensor:
         """Return the targets of all columns, or the one column that all share; signs stay in int8."""
         if y.dtype == np.int8:
@@ -190,7 +195,7 @@ class FittedModel(BaseEstimator):
         else:
             columns = torch.empty(y.shape, dtype=like.dtype)
             for rows in chunks(*y.shape):
-                columns[rows] = torch.from_numpy((y[rows] - self._offset) / self._target_scale)
+                columns[rows] = torch.from_numpy(self._encoded(y[rows]))
             columns = columns.to(like.device)
         return columns if columns.shape[1] == 1 else columns.repeat(1, repeats)
 
@@ -256,6 +261,9 @@ class PredictionForm:
     slope: float  # of the softmax
     offsets: NDArray[np.float64] | None  # (classes,), of a calibrated softmax
     ranks: NDArray[np.intp] | None  # the rank of each quantile level; None if predictions are not sorted
+    one_class: bool  # whether the label is 1 where f is at least 0, and else −1
+    exponential: bool  # whether f is the logarithm of the prediction
+    features_only: bool  # whether the features of the machine are the result, and its weights are not used
 
 
 def prediction_form(model: Any) -> PredictionForm:
@@ -275,6 +283,9 @@ def prediction_form(model: Any) -> PredictionForm:
         slope=float(getattr(model, "_slope", None) or 1.0),
         offsets=getattr(model, "_offsets", None),
         ranks=np.argsort(np.argsort(model._levels, kind="stable")) if several else None,
+        one_class=bool(getattr(model, "_one_class", False)),
+        exponential=isinstance(model._named_loss(), LogLinkLoss),
+        features_only=bool(getattr(model, "_features_only", False)),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +28,16 @@ USUAL_TOL = 1e-3  # for a fit without a tolerance
 # The relative error of predictions that float32 may have, as a share of the tolerance where the loss has kinks, and of
 # its square root where it is smooth: the gap of a smooth loss grows with the square of the error.
 KINKED_SHARE, SMOOTH_SHARE = 0.5, 0.25
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a fit computes."""
+
+    dtype: torch.dtype
+    why: str  # the reason, in words
+    precise: bool = False  # whether distances have no cancellation: see `joker.kernels.Radial`
+    mixed: bool = False  # whether the kernel of a block may be less precise
 
 
 class KernelFacts:
@@ -61,6 +72,12 @@ class KernelFacts:
         return max(everywhere * math.sqrt(n), near * math.sqrt(max(1.0, n * neighbours)))
 
     @cached_property
+    def precise(self) -> KernelFacts | None:
+        """What is measured with distances without cancellation; None where the kernel has no such form."""
+        kernel = self.kernel.precisely()
+        return None if kernel is None else KernelFacts(kernel, self.x)
+
+    @cached_property
     def _errors(self) -> tuple[Tensor, float, float]:  # (few, k)
         """The kernel of some rows, and the root of the mean squared errors there and of rows that are near."""
         x = self.x[:FEW_ROWS]
@@ -85,7 +102,7 @@ def sampled(n: int, seed: int) -> NDArray[np.intp]:
     return rows
 
 
-def dtype_for(
+def precision_of(
     size: ProblemSize,
     whole: bool,
     loss: Loss,
@@ -93,27 +110,41 @@ def dtype_for(
     tol: float,
     facts: Callable[[], KernelFacts],
     solved: int,
-) -> tuple[torch.dtype, str]:
-    """Return the floating-point type of a fit, and the reason in words.
+    *,
+    given: torch.dtype | None = None,
+    fused: bool = False,
+) -> Precision:
+    """Return how a fit computes: in the ``given`` floating-point type, or in the one that rounding errors allow.
 
     ``whole`` says whether the problem is one block, or has a low rank. ``penalty`` is the smallest λ / w of all rows.
-    ``solved`` are the rows of a linear system that is solved at once: those of a block, or all.
+    ``solved`` are the rows of a linear system that is solved at once: those of a block, or all. Where products with the
+    kernel are ``fused``, precise distances in float32 take less time than float64.
     A dual variable is at most about 1/penalty, so that predictions have errors of about error / penalty; they are of
     the size of the targets.
     """
-    if whole:
-        return torch.float64, "one block, or a method that computes in float64"
+    if given is not None and not (given == torch.float32 and fused and size.exact):
+        return Precision(given, "as asked")
+    if given is None and whole:
+        return Precision(torch.float64, "one block, or a method that computes in float64")
     if not size.exact:
-        return torch.float32, "random features"
+        return Precision(torch.float32, "random features")
     found, n = facts(), size.rows
-    if size.linear and penalty < found.size * smallest_penalty(solved):
-        return torch.float64, "λ is below the rounding errors of the eigenvalues in float32"
-    errors = found.error(n) / penalty
+    if given is None and size.linear and penalty < found.size * smallest_penalty(solved):
+        return Precision(torch.float64, "λ is below the rounding errors of the eigenvalues in float32")
     goal = tol if tol > 0 else USUAL_TOL
     limit = SMOOTH_SHARE * goal**0.5 if is_smooth(loss) else KINKED_SHARE * goal
-    if errors > limit:
-        return torch.float64, f"in float32 predictions would have errors of about {errors:.1g}"
-    return torch.float32, f"predictions have errors of about {errors:.1g}"
+    errors = found.error(n) / penalty
+    if errors <= limit:
+        return Precision(
+            torch.float32, f"predictions have errors of about {errors:.1g}" if given is None else "as asked"
+        )
+    precisely = found.precise.error(n) / penalty if fused and found.precise else math.inf
+    if precisely <= limit or (given is not None and precisely < errors):
+        why = f"with precise distances predictions have errors of about {precisely:.1g}, else of {errors:.1g}"
+        return Precision(torch.float32, why, precise=True)
+    if given is not None:
+        return Precision(given, "as asked")
+    return Precision(torch.float64, f"in float32 predictions would have errors of about {errors:.1g}")
 
 
 def smallest_penalty(n: int) -> float:

@@ -20,8 +20,15 @@ from joker.estimators import resolve
 from joker.estimators.docstrings import documented
 from joker.estimators.estimator import KernelEstimator
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_numbers, check_weights, numbers_of
+from joker.estimators.nu import check_with_nu, result_of
 from joker.estimators.resolve import Request, get_loss
-from joker.losses import Loss
+from joker.estimators.scoring import HeldOutScorer
+from joker.losses import LogLinkLoss, Loss
+from joker.prepare import Training
+from joker.solvers.nu import NuTube, solve
+
+LARGEST_LOG_MEAN = 60.0  # of the logarithm of the mean of y, for predictions in float32
+LOG_LINKS = [name for name, kind in losses.NAMES.items() if issubclass(kind, LogLinkLoss)]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,16 +59,33 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         return self
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² on rows; y may be omitted where X is a row store."""
-        return float(super().score(X, numbers_of(X, y), sample_weight))
+        """Return R² on rows, or D² for a loss of the log of the mean; y may be omitted where X is a row store."""
+        y, loss = numbers_of(X, y), self._log_link
+        if loss is None:
+            return float(super().score(X, y, sample_weight))
+        return deviance_explained(loss, y, self.predict(X), check_weights(sample_weight, len(y)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the prediction for each row of X, of the shape of y."""
-        return self._shaped(self._decide(X))
+        """Return the prediction for each row of X, of the shape of y; of a log mean, the mean."""
+        if self._log_link is None:
+            return self._shaped(self._decide(X))
+        return self._shaped(self._results(X, exponential))
+
+    @property
+    def _log_link(self) -> LogLinkLoss | None:
+        """The loss, if its prediction function is the logarithm of the mean."""
+        loss = self._named_loss()
+        return loss if isinstance(loss, LogLinkLoss) else None
 
     def _coded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         y = y.reshape(len(y), -1)
-        return y if y.dtype in FLOATS else y.astype(np.float64)
+        y = y if y.dtype in FLOATS else y.astype(np.float64)
+        if self._log_link is not None:
+            self._log_link.check_targets(torch.from_numpy(y))
+        return y
+
+    def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
+        return super()._encoded(y) if self._log_link is None else np.asarray(y / np.exp(self._offset))
 
     def _sample(self, X: Any, y: NDArray[Any], w: NDArray[np.float64] | None) -> TrainingSet:
         return TrainingSet(X, self._coded(y), w)
@@ -77,6 +101,9 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     def _target_scaling(self, sample: TrainingSet) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         mean, ones = super()._target_scaling(sample)
+        if self._log_link is not None:  # the deviance of y / mean is that of y, times a constant
+            level = sample.mean() if self.scale_target else ones
+            return np.log(np.where(level > 0, level, 1.0)), ones
         if self._constant:  # The intercept is penalised. Targets with mean 0 need only a small one.
             mean = sample.mean()
         spread = sample.spread(mean) if self.scale_target else ones
@@ -84,10 +111,20 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     @property
     def target_scale_(self) -> NDArray[Any]:
-        """What each target is divided by before the fit: its deviation, or 1 with ``scale_target=False``."""
+        """What each target is divided by before the fit: its deviation, or 1 with ``scale_target=False``.
+
+        For a loss of the log of the mean it is the mean in place of the deviation.
+        """
         check_is_fitted(self)
-        scale: NDArray[Any] = self._shaped(self._target_scale[None])[0]
+        by = self._target_scale if self._log_link is None else np.exp(self._offset)
+        scale: NDArray[Any] = self._shaped(by[None])[0]
         return scale
+
+    @property
+    def _result_dtype(self) -> np.dtype[Any]:
+        if self._log_link is not None and np.abs(self._offset).max() > LARGEST_LOG_MEAN:
+            return np.dtype(np.float64)
+        return super()._result_dtype
 
     def _resolve(self) -> Request:
         resolve.flag("scale_target", self.scale_target)
@@ -114,11 +151,11 @@ class KernelRegressor(BaseRegressor):
     ----------
     loss : str or Loss
         ``"squared"``, ``"huber"``, ``"absolute"``, ``"epsilon_insensitive"``,
-        ``"squared_epsilon_insensitive"``, ``"quantile"``, ``"lp"``, or a loss of
-        :mod:`joker.losses` or of your own.
-    delta, epsilon, p, quantile : float, optional
-        The parameter of the loss, if it is not the default:
-        ``delta`` of huber, ``epsilon`` of the ε-insensitive ones, ``p`` of lp, ``quantile`` of quantile.
+        ``"squared_epsilon_insensitive"``, ``"quantile"``, ``"expectile"``, ``"lp"``, ``"poisson"``,
+        ``"gamma"``, ``"tweedie"``, or a loss of :mod:`joker.losses` or of your own.
+    delta, epsilon, p, quantile, expectile, power : float, optional
+        The parameter of the loss, if it is not the default: ``delta`` of huber, ``epsilon`` of the ε-insensitive
+        ones, ``p`` of lp, ``quantile`` of quantile, ``expectile`` of expectile, ``power`` of tweedie.
         ``delta`` and ``epsilon`` are in units of the scaled targets; in units of y with ``scale_target=False``.
     %(scale_target)s
     %(shared)s
@@ -142,10 +179,17 @@ class KernelRegressor(BaseRegressor):
     epsilon: float | None = None
     p: float | None = None
     quantile: float | None = None
+    expectile: float | None = None
+    power: float | None = None
 
     def _named_loss(self) -> Loss:
-        given = {"delta": self.delta, "epsilon": self.epsilon, "p": self.p, "quantile": self.quantile}
+        given = {name: getattr(self, name) for name in ("delta", "epsilon", "p", "quantile", "expectile", "power")}
         return get_loss(self.loss, self._task, **{name: value for name, value in given.items() if value is not None})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss in LOG_LINKS if isinstance(self.loss, str) else False
+        return tags
 
 
 @documented
@@ -229,8 +273,14 @@ class KernelSVR(BaseRegressor):
     epsilon : float
         The half-width ε of the tube inside which a residual costs nothing, in units of the scaled targets; in units
         of y with ``scale_target=False``.
+    nu : float, optional
+        The share ν of the ν-SVR, in (0, 1], in place of ``epsilon``: an upper bound on the weight of the rows outside
+        the tube, and a lower bound on that of the support vectors. The fit finds the ε that has this share,
+        ``epsilon_``; it is 0 where even then fewer rows count. ν needs y of one column.
     %(scale_target)s
     %(shared)s
+    epsilon_ : float
+        The half-width ε of the tube, in the units of ``epsilon``.
 
     Notes
     -----
@@ -248,9 +298,29 @@ class KernelSVR(BaseRegressor):
     """
 
     epsilon: float = 0.1
+    nu: float | None = None
+
+    def _resolve(self) -> Request:
+        request = super()._resolve()
+        if self.nu is not None:
+            check_with_nu(self, request)
+        return request
 
     def _named_loss(self) -> Loss:
         return losses.EpsilonInsensitive(epsilon=self.epsilon)
+
+    def _descend(self, request: Request, training: Training, sample: TrainingSet, judge: HeldOutScorer | None) -> None:
+        self.epsilon_ = float(self.epsilon)
+        if self.nu is None:
+            super()._descend(request, training, sample, judge)
+            return
+        if sample.y.shape[1] > 1:
+            raise InvalidData(
+                f"y must have one column where nu is set; got {sample.y.shape[1]}. Fit one output at a time."
+            )
+        found = solve(training.descent, NuTube(training.descent.problem.targets, self.nu))
+        self.epsilon_ = -float(found.rho)
+        self._set_best(result_of(training, found), request.lams, 1)
 
 
 @documented
@@ -416,3 +486,39 @@ def _quantile(values: NDArray[np.float64], level: float, w: NDArray[np.float64] 
     wanted = total * conformal_level(level, len(values))
     place = int(np.searchsorted(np.cumsum(weights), wanted - 1e-9 * total))
     return float(values[order][min(place, len(values) - 1)])
+
+
+def exponential(f: NDArray[Any]) -> NDArray[Any]:
+    """Return exp(f), or the nearest positive number that is finite in the type of f."""
+    limits = np.finfo(f.dtype)
+    result: NDArray[Any] = np.exp(np.clip(f, np.ceil(np.log(limits.tiny)), np.floor(np.log(limits.max))))
+    return result
+
+
+def deviance_explained(
+    loss: LogLinkLoss, y: NDArray[Any], predicted: NDArray[Any], w: NDArray[np.float64] | None
+) -> float:
+    """Return D²: the share of the deviance of a constant that is explained; of several outputs, its mean."""
+    y, f = (np.asarray(v, dtype=np.float64).reshape(len(v), -1) for v in (y, np.log(predicted)))
+    loss.check_targets(torch.from_numpy(y))
+
+    def deviance(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (t,)
+        terms = loss.value(torch.from_numpy(y), torch.from_numpy(np.broadcast_to(f, y.shape).copy()))
+        return np.asarray(np.average(terms.numpy(), axis=0, weights=w))
+
+    mean = np.average(y, axis=0, weights=w)
+    return explained(deviance(f), deviance(np.log(np.where(mean > 0, mean, np.finfo(float).tiny))))
+
+
+def mean_deviance(loss: LogLinkLoss, y: NDArray[Any], mean: NDArray[Any], w: NDArray[np.float64] | None) -> float:
+    """Return the weighted mean of half the deviance of positive predictions."""
+    terms = loss.value(
+        torch.from_numpy(np.asarray(y, dtype=np.float64)), torch.from_numpy(np.log(mean, dtype=np.float64))
+    )
+    return float(np.average(terms.numpy(), weights=w))
+
+
+def explained(found: NDArray[Any], of_constant: NDArray[Any]) -> float:
+    """Return one minus the mean ratio of losses; where the constant is perfect, 1 for a perfect prediction, else 0."""
+    ratio = np.where(of_constant > 0, found / np.where(of_constant > 0, of_constant, 1.0), (found > 0).astype(float))
+    return float(np.mean(1 - ratio))

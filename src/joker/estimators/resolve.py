@@ -29,12 +29,11 @@ from joker.data import Blocks, Rows, Scaling, distinct
 from joker.data.arrays import RowSubset, as_array, cast_row_bytes, have_common_scale, is_sparse, pick, rows_of
 from joker.errors import InvalidParameter, UnknownName
 from joker.estimators.foreign_names import refuse_foreign_bandwidth, refuse_foreign_kernel, refuse_loss
-from joker.estimators.precision import KernelFacts, dtype_for, kernel_at, sampled
+from joker.estimators.precision import KernelFacts, Precision, kernel_at, precision_of, sampled
 from joker.kernels import Kernel
 from joker.kernels.kernel import check_bandwidth_rule, choose_bandwidth, sample_rows
 from joker.kernels.precomputed import refuse_bandwidth
 from joker.losses import Loss
-from joker.ops.gram import PROFILES
 from joker.planning import FitSpec
 from joker.planning.fit import TrainingData
 from joker.runtime import DEFAULT_BUDGET, chunks, parse_bytes, parse_device, parse_dtype, physical_bytes
@@ -46,7 +45,6 @@ LEAST_RANK_ROWS = 256  # rows: the rank of fewer is not computed
 LEAST_BLOCK = 32  # rows: a memory budget makes no smaller block
 EXACT_ROWS = 50_000  # rows: n_features="auto" uses the exact kernel for at most so many on a CPU
 EXACT_SECONDS = 10.0  # of a pass over the kernel matrix on a GPU, up to which it uses the exact kernel there
-TILE_SECONDS = 2e-11  # of an entry on a GPU, where no fused kernel computes it
 # A kernel that is no function of a matrix product costs time for each input: it is used exactly for at most so many
 # numbers of X, or so many rows.
 EXACT_NUMBERS, FEW_ROWS = 1_000_000, 10_000
@@ -74,19 +72,7 @@ class Request:
 
     def bandwidths(self, d: int) -> NDArray[np.float64] | None:  # (d,)
         """Return the bandwidth of each of d inputs; None where one number or rule is for all inputs."""
-        given = self.given.bandwidth
-        if isinstance(given, str | Real):
-            return None
-        try:
-            bandwidths = np.array(as_array(given), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(
-                f"bandwidth must be a number, a rule or an array of numbers; got {given!r}. {REMEDY}"
-            ) from error
-        if not bandwidths.ndim:
-            return None
-        check_bandwidths(bandwidths, self.kernel, d)
-        return bandwidths
+        return bandwidths(self.given.bandwidth, self.kernel, d)
 
     def specs(
         self, sample: TrainingData, device: torch.device, seed: int, scaling: Scaling | None, scored: bool
@@ -106,23 +92,23 @@ class Request:
         for choices in self._choices(sample, m, device, facts, sparse_entries(x, self.kernel, m, scaling)):
             for host, (method, size) in product(hosts, choices):
                 block_size = method.block_rows(size)
-                dtype, mixed, why = self._precision(method, size, device, sample.w, facts)
+                precision = self._precision(method, size, device, sample.w, facts)
                 epochs = method.max_epochs(size) if isinstance(given.max_epochs, str) else given.max_epochs
                 yield FitSpec(
                     rows=n,
                     inputs=d,
                     targets=targets,
                     device=device,
-                    dtype=dtype,
-                    kernel=self.kernel,
+                    dtype=precision.dtype,
+                    kernel=(self.kernel.precisely() if precision.precise else None) or self.kernel,
                     loss=self.loss,
                     method=method,
                     settings=self.settings.decided(block_size=block_size, max_epochs=epochs, seed=seed),
-                    why_dtype=why,
+                    why_dtype=precision.why,
                     rank=size.rank,
                     scale=size.scale,
                     entries=size.entries,
-                    mixed=mixed,
+                    mixed=precision.mixed,
                     n_features=m,
                     features=given.features,
                     intercept=bool(given.fit_intercept),
@@ -209,15 +195,15 @@ class Request:
         device: torch.device,
         w: NDArray[np.float64] | None,
         facts: Callable[[], KernelFacts],
-    ) -> tuple[torch.dtype, bool, str]:
-        """Return the floating-point type, whether the kernel of a block may be less precise, and the reason."""
+    ) -> Precision:
+        """Return how a fit computes."""
         low = self.given.precision == "mixed" or (self.given.precision == AUTO and device.type == "cuda")
-        if self.dtype is not None:
-            return self.dtype, low and self.dtype == torch.float32, "as asked"
+        fused = device.type == "cuda" and self.kernel.own_profile is not None
         whole = method.block_rows(size) >= size.rows or method.wide or self.kernel.external
         solved = method.block_rows(size) if method.in_blocks else size.rows
-        dtype, why = dtype_for(size, whole, self.loss, self._penalty(w), self.settings.tol, facts, solved)
-        return dtype, low and dtype == torch.float32, why
+        penalty, tol = self._penalty(w), self.settings.tol
+        found = precision_of(size, whole, self.loss, penalty, tol, facts, solved, given=self.dtype, fused=fused)
+        return replace(found, mixed=low and found.dtype == torch.float32)
 
     def _penalty(self, w: NDArray[np.float64] | None) -> float:
         """Return the smallest λ / w of all rows."""
@@ -238,16 +224,16 @@ def resolve(model: Any) -> Request:
     """Return what the parameters of an estimator mean; raise an error for one that cannot be used."""
     loss, lams, kernel = model._named_loss(), penalties(model.lam), get_kernel(model.kernel)
     if kernel.external:
-        _check_external(kernel, model)
+        check_external(kernel, model)
     if isinstance(model.bandwidth, str | Real) and model.bandwidth != AUTO:
-        _check_rule(model.bandwidth)
-    _check_count("n_features", model.n_features, 1000)
+        check_rule(model.bandwidth)
+    check_count("n_features", model.n_features, 1000)
     if isinstance(model.block_size, str):
-        _check_count("block_size", model.block_size, 512)
+        check_count("block_size", model.block_size, 512)
     else:
         Blocks(1, model.block_size)  # raises where the size is no number of rows
     if isinstance(model.max_epochs, str):
-        _check_count("max_epochs", model.max_epochs, 5)
+        check_count("max_epochs", model.max_epochs, 5)
     methods_named(model.method)
     settings = Settings(
         max_epochs=0 if isinstance(model.max_epochs, str) else model.max_epochs,
@@ -276,7 +262,7 @@ def resolve(model: Any) -> Request:
     )
 
 
-def _check_external(kernel: Kernel, model: Any) -> None:
+def check_external(kernel: Kernel, model: Any) -> None:
     """Refuse parameters that would change the values of a matrix, or of a function, that the user gives."""
     if not isinstance(model.bandwidth, str) or model.bandwidth != AUTO:
         refuse_bandwidth(kernel, model.bandwidth)
@@ -321,7 +307,7 @@ def block_room(memory: int, row_bytes: int) -> int | None:
     return max(1, memory // 2 // row_bytes) if row_bytes else None
 
 
-def _check_rule(bandwidth: str | Real) -> None:
+def check_rule(bandwidth: str | Real) -> None:
     """Refuse a bandwidth that is no rule and no number; a rule of another library is translated in the error."""
     try:
         check_bandwidth_rule(bandwidth)
@@ -376,14 +362,8 @@ def n_features(
 def _exact_is_quick(kernel: Kernel, n: int, d: int, device: torch.device) -> bool:
     """Whether some passes over the kernel matrix of n rows take a time that users accept."""
     if device.type == "cuda":
-        return exact_seconds(kernel, n, d) <= EXACT_SECONDS
+        return kernel.gpu_seconds(n, d) <= EXACT_SECONDS
     return n <= EXACT_ROWS and (kernel.by_product or n <= max(FEW_ROWS, EXACT_NUMBERS // d))
-
-
-def exact_seconds(kernel: Kernel, n: int, d: int) -> float:
-    """Return about how long a pass over the kernel matrix of n rows takes on a GPU."""
-    name = kernel.without_constant.own_profile
-    return TILE_SECONDS * n**2 if name is None else PROFILES[name].seconds(float(n) ** 2, d)
 
 
 def sparse_entries(x: Any, kernel: Kernel, m: int | None, scaling: Scaling | None) -> int | None:
@@ -516,7 +496,7 @@ def _positions(w: Tensor, chosen: Tensor) -> Tensor:  # (n,), (k,) -> (k,)
     return positions
 
 
-def _check_count(name: str, given: object, number: int) -> None:
+def check_count(name: str, given: object, number: int) -> None:
     """Raise an error for what is no whole number, "auto" or None."""
     if given is not None and given != AUTO and (isinstance(given, bool) or not isinstance(given, Integral)):
         raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {given!r}. Use {name}={number}.")
@@ -563,6 +543,22 @@ def check_bandwidths(bandwidths: NDArray[np.float64], kernel: Kernel, d: int) ->
             f"bandwidth must be positive finite numbers, of at least {MIN_BANDWIDTH:g}, where it is an array; found "
             f"{bandwidths[bad[0]]:g} for input {bad[0]}. Use a large number for an input that should not count."
         )
+
+
+def bandwidths(given: Any, kernel: Kernel, d: int) -> NDArray[np.float64] | None:  # (d,)
+    """Return the bandwidth of each of d inputs; None where one number or rule is for all inputs."""
+    if isinstance(given, str | Real):
+        return None
+    try:
+        found = np.array(as_array(given), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(
+            f"bandwidth must be a number, a rule or an array of numbers; got {given!r}. {REMEDY}"
+        ) from error
+    if not found.ndim:
+        return None
+    check_bandwidths(found, kernel, d)
+    return found
 
 
 def scaling_by(

@@ -20,7 +20,7 @@ from joker.errors import InvalidParameter
 from joker.estimators.inputs import LabelledRows, TrainingSet
 from joker.estimators.model import FittedModel, bound
 from joker.estimators.resolve import Scorer
-from joker.losses import Loss, RowLoss
+from joker.losses import LogLinkLoss, Loss, RowLoss
 from joker.models import Machine
 
 SCORERS = {  # names in other libraries
@@ -140,6 +140,12 @@ def mean_losses(model: FittedModel, loss: Loss, held: TrainingSet, repeats: int,
     means = np.average(loss.value(y.expand_as(f), f).numpy(), axis=0, weights=held.w)
     # Each column of a group has an equal part of the loss of a row.
     return [float(mean) for mean in loss.group * means.reshape(repeats, -1).mean(axis=1)]
+
+
+def log_link_of(model: FittedModel) -> LogLinkLoss | None:
+    """Return the loss of an estimator, fitted or not, whose prediction function is the logarithm of the mean."""
+    loss = model._named_loss()
+    return loss if isinstance(loss, LogLinkLoss) else None
 
 
 def mean_loss_at_zero(model: FittedModel, targets: Tensor) -> float:  # (n, t)

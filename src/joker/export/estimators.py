@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,18 +61,27 @@ def check_size(numbers: int, dtype: Any, what: str) -> None:
 
 
 INPUTS = "inputs"
+TRANSFORMED = "transformed"
 LABEL, DECISION, PROBABILITIES, PREDICTION = "label", "decision_function", "probabilities", "prediction"
 
 
 def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
     """Add the input, the operations and the outputs of a fitted kernel estimator to a graph."""
     form = prediction_form(model)
+    if form.features_only:
+        form = _as_sums(form)
     inner = inner_type(form, dtype)
     x = graph.add_input(INPUTS, outer, model.n_features_in_)
     x = x if inner == outer else graph.cast(x, inner)
     f = values(graph, form, x, inner)
     if form.classes is not None:
         _add_classes(graph, form, form.classes, f, outer)
+        return
+    if hasattr(model, "transform"):
+        graph.add_output(TRANSFORMED, graph.cast(f, outer), outer, (len(form.offset),))
+        return
+    if form.one_class:
+        _add_outliers(graph, f, outer)
         return
     if outer == np.float32 and form.dtype == np.float64 and form.machine.dtype == torch.float32:
         raise InvalidParameter(
@@ -82,13 +92,22 @@ def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
     graph.add_output(PREDICTION, graph.cast(f, outer), outer, () if form.one_column else (len(form.offset),))
 
 
+def _as_sums(form: PredictionForm) -> PredictionForm:
+    """Return the form whose predictions are the features themselves."""
+    features = form.machine.features  # type: ignore[attr-defined]  # it has features
+    m = features.n_features
+    check_size(m * m, np.float64, "features")
+    theta = torch.eye(m, dtype=form.machine.dtype)
+    return replace(form, machine=FeatureMachine(features, theta), target_scale=np.ones(m), offset=np.zeros(m))
+
+
 def inner_type(form: PredictionForm, dtype: str) -> Any:
     """The type of the computation of one kernel machine."""
     return np.dtype(str(form.machine.dtype).removeprefix("torch.") if dtype == "auto" else dtype).type
 
 
 def values(graph: Graph, form: PredictionForm, x: str, dtype: Any) -> str:  # (rows, t)
-    """Return f in the unit of the targets, of unscaled inputs x in ``dtype``; quantile levels are sorted."""
+    """Return predictions of unscaled inputs x in ``dtype``: in the unit of y, and of levels in their order."""
     if form.scaling is not None:
         mean = form.scaling.mean.double().cpu().numpy()
         factor = form.scaling.factor(torch.float64).cpu().numpy()
@@ -100,6 +119,10 @@ def values(graph: Graph, form: PredictionForm, x: str, dtype: Any) -> str:  # (r
         f = graph.op("Mul", f, graph.constant(form.target_scale.astype(dtype), "target_scale"))
     if np.any(form.offset):
         f = graph.op("Add", f, graph.constant(form.offset.astype(dtype), "offset"))
+    if form.exponential:
+        limits = np.finfo(form.dtype if form.dtype == dtype else dtype)
+        low, high = np.ceil(np.log(limits.tiny)), np.floor(np.log(limits.max))
+        return graph.op("Exp", graph.op("Clip", f, graph.like(f, low), graph.like(f, high)))
     if form.ranks is None:
         return f
     levels = len(form.ranks)
@@ -119,6 +142,14 @@ def _add_classes(graph: Graph, form: PredictionForm, classes: Array, f: str, out
         graph.add_output(DECISION, graph.cast(f, outer), outer, (len(classes),))
     if probabilities is not None:
         graph.add_output(PROBABILITIES, graph.cast(probabilities, outer), outer, (len(classes),))
+
+
+def _add_outliers(graph: Graph, f: str, outer: Any) -> None:
+    """Make the labels 1 and −1 and the decision values outputs of the graph."""
+    f = graph.over_columns("Squeeze", f)
+    inlier = graph.cast(graph.op("GreaterOrEqual", f, graph.like(f, 0.0)), np.int64)
+    add_labels(graph, np.array([-1, 1]), inlier)
+    graph.add_output(DECISION, graph.cast(f, outer), outer, ())
 
 
 def add_labels(graph: Graph, classes: Array, code: str) -> None:

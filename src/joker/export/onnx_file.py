@@ -46,7 +46,8 @@ def to_onnx(model: Any, path: AnyPath, *, dtype: str = "auto") -> None:
     days since 1970-01-01 as float64, with NaN for a missing one.
 
     Regressors have the output ``prediction``. Classifiers have ``label``, ``decision_function`` and, if the model
-    predicts them, ``probabilities``.
+    predicts them, ``probabilities``. ``KernelOneClass`` has ``label`` and ``decision_function``, and transformers have
+    ``transformed``.
 
     Examples
     --------
@@ -75,12 +76,12 @@ def to_onnx(model: Any, path: AnyPath, *, dtype: str = "auto") -> None:
 
 
 def _exported(model: Any, dtype: str) -> Any:
-    from joker.estimators.estimator import KernelEstimator
+    from joker.estimators.model import FittedModel
     from joker.export import estimators, tables
     from joker.export.operations import Graph
     from joker.tables.estimator import TableEstimator
 
-    if not isinstance(model, TableEstimator | KernelEstimator):
+    if not isinstance(model, TableEstimator | FittedModel):
         raise InvalidParameter(
             f"model must be a fitted estimator of joker; got {type(model).__name__}. Export the last step of a "
             "pipeline, or use skl2onnx for estimators of scikit-learn."
@@ -104,7 +105,11 @@ def metadata(model: Any) -> dict[str, str]:
         "columns": None if names is None else [str(name) for name in names],
         "classes": None if classes is None else classes.tolist(),
         "target": getattr(model, "target_name_", None) if schema is None else schema.target,
-        **{name: getattr(model, f"{name}_", None) for name in ("lam", "gap")},
+        **{
+            name: np.asarray(value).tolist()
+            for name in ("lam", "gap")
+            if (value := getattr(model, f"{name}_", None)) is not None
+        },
         "bandwidth": np.asarray(model.bandwidth_).tolist() if hasattr(model, "bandwidth_") else None,
         "kernel": str(model.kernel) if hasattr(model, "kernel") else None,
     }

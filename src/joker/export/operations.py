@@ -124,6 +124,9 @@ def kernel_matrix(graph: Graph, kernel: Kernel, x: str, z: Rows, dtype: Any) -> 
 
 def _squared_distance(graph: Graph, kernel: Kernel, x: str, z: Rows, dtype: Any) -> str:  # (rows, n)
     """Return ‖x − z‖² / σ² by one matrix product, with the precautions of `joker.kernels.squared_distance`."""
+    if dtype != np.float64 and getattr(kernel, "precise", False):
+        wide = _squared_distance(graph, kernel, graph.cast(x, np.float64), z, np.float64)
+        return graph.cast(wide, dtype)
     centre = z.mean(axis=0)
     scaled = (z - centre) / kernel.bandwidth
     shrink = 1 - (2 + math.sqrt(z.shape[1])) * float(np.finfo(dtype).eps)

@@ -29,7 +29,8 @@ from joker.tables.encoders import (
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import LOWEST, EnsembleMember
 from joker.tables.table import DATE, TEXT, RawColumn
-from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, MAX_EXPONENT, NumberTarget
+from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, MAX_EXPONENT, NumberTarget, Trend
+from joker.tables.text import TextEncoder
 
 # Rational approximations of algorithm AS 241 (Wichura, 1988), with an error below 1e-15: near the middle in
 # 0.180625 − (p − ½)², and in the tails in √(−log p) − 1.6. The coefficients of the numerator and of the denominator
@@ -90,7 +91,8 @@ def build(graph: Graph, model: Any, dtype: str, outer: Any) -> None:
     encodings = _inputs(graph, model, outer)
     total = ""
     for member in ensemble.members:
-        value = _member(graph, member, encodings[member.encoding], ensemble.classes, dtype)
+        trend = None if member.trend is None else _trend(graph, member.trend, encodings[member.trend.encoding])
+        value = _member(graph, member, encodings[member.encoding], trend, ensemble.classes, dtype)
         value = graph.op("Mul", value, graph.number(member.weight))
         total = graph.op("Add", total, value) if total else value
     if not ensemble.classes:
@@ -153,7 +155,7 @@ def _inputs(graph: Graph, model: Any, outer: Any) -> list[str]:
 
 
 def _column(graph: Graph, name: str, kind: str, outer: Any) -> str:  # (rows, 1), float64 or text
-    if kind == CATEGORY:
+    if kind in (CATEGORY, TEXT):
         return graph.add_input(name, np.str_, 1)
     dtype = np.float64 if kind in (DATE, GROUP) else outer  # float32 rounds large identifiers
     value = graph.add_input(name, dtype, 1)
@@ -248,6 +250,13 @@ def _category_inputs(graph: Graph, encoder: LevelEncoder | StatisticEncoder, col
     return _row_of_table(graph, column, table.astype(np.float64), default_int64=len(levels) + 1, **keys)
 
 
+def _text_inputs(graph: Graph, encoder: TextEncoder, column: str) -> str:
+    raise InvalidParameter(
+        f"ONNX has no hash of character n-grams; column {encoder.name!r} is text. Fit without it, with "
+        f"columns={{{encoder.name!r}: 'drop'}}, or predict with joker."
+    )
+
+
 def _row_of_table(graph: Graph, keys: str, table: NDArray[Any], **codes: Any) -> str:
     """Return the row of a table that each key has; ``codes`` are attributes of LabelEncoder, from keys to rows."""
     code = graph.op("LabelEncoder", keys, domain="ai.onnx.ml", **codes)
@@ -260,14 +269,25 @@ ENCODERS: dict[type, Callable[[Graph, Any, str], str]] = {  # (rows, k), float64
     DateEncoder: _date_inputs,
     LevelEncoder: _category_inputs,
     StatisticEncoder: _category_inputs,
+    TextEncoder: _text_inputs,
 }
 
 
-def _member(graph: Graph, member: EnsembleMember, x: str, classes: int, dtype: str) -> str:  # (rows, t), float64
+def _trend(graph: Graph, trend: Trend, x: str) -> str:  # (rows, 1), float64
+    """Return the linear trend that a kernel model is added to, as `Trend.values` does."""
+    f = graph.op("MatMul", graph.cast(x, np.float64), graph.constant(trend.coefficients[:, None], "coefficients"))
+    f = graph.op("Add", f, graph.number(trend.intercept))
+    return graph.op("Min", graph.op("Max", f, graph.number(trend.low)), graph.number(trend.high))
+
+
+def _member(
+    graph: Graph, member: EnsembleMember, x: str, trend: str | None, classes: int, dtype: str
+) -> str:  # (rows, t), float64
     """Return the predictions of one kernel model, as `Member.values` does."""
     form = prediction_form(member.model)
     f = values(graph, form, graph.cast(x, inner := inner_type(form, dtype)), inner)
     f = graph.cast(f, np.float64)
+    f = f if trend is None else graph.op("Add", f, trend)
     if member.target is not None:
         return _decoded(graph, member.target, member.residuals, f)
     assert form.classes is not None

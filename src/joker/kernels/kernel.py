@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from joker.errors import BudgetTooSmall, DegenerateBandwidth, InvalidParameter, UnknownName
-from joker.ops.gram import add_product
+from joker.ops.gram import PROFILES, add_product, gram, gram_fused
 from joker.ops.triton_support import RowsLike
 from joker.runtime import DEFAULT_BUDGET, format_bytes, generator
 from joker.runtime.devices import share
 
 NUMPY_EXP = torch.backends.cpu.get_cpu_capability().startswith("AVX512")  # NumPy's takes half the time of torch's there
+TILE_SECONDS = 2e-11  # of a kernel value on a GPU, where no fused kernel computes it
 # The smallest result of `decay` is the smallest normal number to this power: e⁻⁶¹ in float32, e⁻⁴⁹⁶ in float64.
 SMALLEST_POWER = 0.7
 
@@ -31,7 +32,15 @@ def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
     Results are never subnormal numbers, with which a CPU computes slowly. They would occur if the distances between
     rows are large multiples of the bandwidth.
     """
-    s = s.neg_().clamp_(min=SMALLEST_POWER * math.log(torch.finfo(s.dtype).tiny))
+    return _exp(s.neg_().clamp_(min=_smallest_exponent(s.dtype)))
+
+
+def _smallest_exponent(dtype: torch.dtype) -> float:
+    return SMALLEST_POWER * math.log(torch.finfo(dtype).tiny)
+
+
+def _exp(s: Tensor) -> Tensor:
+    """Return exp(s), in place."""
     if NUMPY_EXP and s.device.type == "cpu" and s.dtype in (torch.float32, torch.float64) and not s.requires_grad:
         np.exp(s.numpy(), out=s.numpy())
         return s
@@ -41,6 +50,7 @@ def decay(s: Tensor) -> Tensor:  # (b, k) -> (b, k)
 # The rounding error of a squared distance in float64, in units of the bandwidth, above which differences are squared.
 # They take twice the time with twenty inputs.
 MOST_ROUNDING = 1e-12
+NEAR_ZERO = 1e-13  # the same where the root of a small distance amplifies it
 
 
 def squared_distance(
@@ -78,16 +88,43 @@ def squared_distance(
     >>> squared_distance(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
     tensor([[25.0000]])
     """
+    x, z, of_x, of_z, rounding = _centred(x, z, scale, dtype)
+    if _by_differences(x, of_x, of_z, rounding, most_rounding):
+        return _squared_differences(x, z)
+    distance = torch.addmm(of_z.mul_(1 - rounding), x, z.T, alpha=-2)
+    return distance.add_(of_x.mul_(1 - rounding).unsqueeze(1)).clamp_(min=0)
+
+
+def gaussian(x: Tensor, z: Tensor, scale: float) -> Tensor:  # (b, d), (k, d) -> (b, k)
+    """Return exp(−½‖x_i − z_j‖² / scale²), bit for bit that of `squared_distance` and `decay`, in fewer passes."""
+    near, others, of_x, of_z, rounding = _centred(x, z, scale)
+    if _by_differences(near, of_x, of_z, rounding, MOST_ROUNDING):
+        return decay(_squared_differences(near, others).mul_(0.5))
+    # The terms are those of the distance, times −½, which rounds nothing.
+    s = torch.addmm(of_z.mul_(1 - rounding).mul_(-0.5), near, others.T)
+    s.sub_(of_x.mul_(1 - rounding).mul_(0.5).unsqueeze(1)).clamp_(min=_smallest_exponent(s.dtype), max=0)
+    return _exp(s)
+
+
+def _centred(
+    x: Tensor, z: Tensor, scale: float, dtype: torch.dtype | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
+    """Return the rows relative to the mean of z in units of ``scale``, their squared norms, and a bound of rounding."""
     centre = z.mean(dim=0, dtype=dtype)
     x = (x - centre).div_(scale)
     z = (z - centre).div_(scale)
     # The rounding errors of a sum of d terms behave like a random walk and grow as √d.
     rounding = (2 + math.sqrt(x.shape[1])) * torch.finfo(x.dtype).eps
-    of_x, of_z = _squared_norm(x), _squared_norm(z)
-    if x.dtype == torch.float64 and not x.is_cuda and rounding * _largest(of_x, of_z) > most_rounding:
-        return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    distance = torch.addmm(of_z.mul_(1 - rounding), x, z.T, alpha=-2)
-    return distance.add_(of_x.mul_(1 - rounding).unsqueeze(1)).clamp_(min=0)
+    return x, z, _squared_norm(x), _squared_norm(z), rounding
+
+
+def _by_differences(x: Tensor, of_x: Tensor, of_z: Tensor, rounding: float, most: float) -> bool:
+    """Whether the squared norms of rows in float64 lose so many digits that differences are squared instead."""
+    return x.dtype == torch.float64 and not x.is_cuda and rounding * _largest(of_x, of_z) > most
+
+
+def _squared_differences(x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
+    return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist").square_()
 
 
 def _largest(*parts: Tensor) -> float:
@@ -227,7 +264,17 @@ class Kernel(ABC):
         :func:`joker.kernels.kernel.matvec` then computes tiles of the matrix.
         """
         name = self.own_profile
-        return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes)
+        precise = getattr(self, "precise", False)
+        return name is not None and add_product(x, z, v, out, name, self.bandwidth, budget, row_bytes, precise)
+
+    def gpu_seconds(self, n: int, d: int, precise: bool = False) -> float:
+        """Return about how long a pass over the kernel matrix of n rows of d inputs takes on a GPU."""
+        name = self.without_constant.own_profile
+        return TILE_SECONDS * n**2 if name is None else PROFILES[name].seconds(float(n) ** 2, d, precise)
+
+    def precisely(self) -> Kernel | None:
+        """Return the same kernel with distances without cancellation; None where it has none or cannot have them."""
+        return None
 
     def with_bandwidth(self, bandwidth: float) -> Self:
         """Return the same kernel with another σ."""
@@ -270,6 +317,7 @@ class Stationary(Kernel):
         """Draw m frequencies w from the spectrum, one in each column, in float64 on the CPU."""
 
 
+@dataclass(frozen=True)
 class Radial(Stationary):
     """A kernel k(x, z) = profile(‖x − z‖₂² / σ²) that is a mixture of Gaussian kernels.
 
@@ -280,6 +328,16 @@ class Radial(Stationary):
     ----------
     bandwidth : float
         The length scale σ, positive.
+    precise : bool
+        Whether distances of float32 rows are sums of squared differences on a GPU, and computed in float64 on the CPU.
+        That takes longer. It is needed where the bandwidth is small compared with the size of the rows, and a fit on a
+        GPU chooses it there.
+
+    Attributes
+    ----------
+    has_root : bool
+        Whether the profile is a function of the root of a small distance, which amplifies rounding errors: near zero,
+        an error of 10⁻⁷ in the squared distance becomes one of 3·10⁻⁴ in the kernel. All its matrices are precise.
 
     Examples
     --------
@@ -298,8 +356,16 @@ class Radial(Stationary):
     tensor([[1.0000, 0.7071]])
     """
 
+    precise: bool = field(default=False, kw_only=True, repr=False)
+
     feature_kinds: ClassVar[tuple[str, ...]] = ("fourier", "fourier_pairs", "orthogonal", "structured")
     by_product: ClassVar[bool] = True
+    has_root: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.precise, bool):
+            raise InvalidParameter(f"precise must be True or False; got {self.precise!r}. Use precise=False.")
 
     @abstractmethod
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
@@ -310,7 +376,23 @@ class Radial(Stationary):
         """Draw m values of the scale τ, in float64 on the CPU."""
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        return self.profile(squared_distance(x, z, self.bandwidth))
+        if not (self.precise or self.has_root):
+            return self.profile(squared_distance(x, z, self.bandwidth))
+        name = self.own_profile
+        if name is not None and gram_fused(x, z):
+            return gram(x, z, name, self.bandwidth)
+        most_rounding = NEAR_ZERO if x.dtype == torch.float64 else MOST_ROUNDING
+        return self.profile(squared_distance(x, z, self.bandwidth, torch.float64, most_rounding).to(x.dtype))
+
+    def precisely(self) -> Kernel | None:
+        return replace(self, precise=True)
+
+    def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
+        """Return the bytes that a call holds at its peak; precise distances are in float64, with copies of the rows."""
+        if not (self.precise or self.has_root):
+            return super().work_bytes(b, k, d, itemsize)
+        wide = torch.float64.itemsize
+        return (wide + itemsize) * b * k + 2 * wide * (b + k + 1) * (d + 1)
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
         normal = torch.randn(d, m, dtype=torch.float64, generator=generator)

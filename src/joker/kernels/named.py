@@ -12,19 +12,15 @@ from torch import Tensor
 
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels.kernel import (
-    MOST_ROUNDING,
     Kernel,
     Radial,
     Stationary,
     check_bandwidth,
     decay,
-    squared_distance,
+    gaussian,
 )
 from joker.kernels.precomputed import PRECOMPUTED, FunctionKernel, KernelOfArrays, Precomputed
 from joker.ops.gram import gram, gram_fused, transposed_numbers
-
-_FLOAT64_BYTES = 8
-NEAR_ZERO = 1e-13  # the rounding error of a squared distance in float64 that its square root may have, near zero
 
 
 class Matern(Radial):
@@ -58,22 +54,10 @@ class Matern12(Matern):
     name: ClassVar[str] = "matern12"
     fused: ClassVar[str | None] = "matern12"
     dof: ClassVar[int] = 1
-
-    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        # Near zero the square root turns an error of 10⁻⁷ in the squared distance into an error of
-        # 3·10⁻⁴ in the kernel. So float32 rows need squared distances in float64, or as sums of
-        # squared differences.
-        if self.own_profile and gram_fused(x, z):
-            return gram(x, z, "matern12", self.bandwidth)
-        most_rounding = NEAR_ZERO if x.dtype == torch.float64 else MOST_ROUNDING
-        return self.profile(squared_distance(x, z, self.bandwidth, torch.float64, most_rounding).to(x.dtype))
+    has_root: ClassVar[bool] = True
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         return decay(r2.sqrt_())
-
-    def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return the bytes that a call holds at its peak: float64 distances and rows, and a copy of each."""
-        return (_FLOAT64_BYTES + itemsize) * b * k + 2 * _FLOAT64_BYTES * (b + k + 1) * (d + 1)
 
 
 @dataclass(frozen=True)
@@ -150,6 +134,10 @@ class Gaussian(Radial):
     name: ClassVar[str] = "gaussian"
     fused: ClassVar[str | None] = "gaussian"
     matrices: ClassVar[int] = 1
+
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
+        quick = self.own_profile is not None and not self.precise
+        return gaussian(x, z, self.bandwidth) if quick else super().__call__(x, z)
 
     def profile(self, r2: Tensor) -> Tensor:  # (b, k) -> (b, k)
         return decay(r2.mul_(0.5))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from joker.errors import InvalidParameter, UnknownName
-from joker.losses.classification import Hinge, Logistic, SquaredHinge
+from joker.losses.classification import Hinge, Logistic, SquaredHinge, ThresholdHinge
+from joker.losses.log_link import LOG_MEAN, Gamma, LogLinkLoss, Poisson, Tweedie
 from joker.losses.loss import (
     MARGIN,
     RESIDUAL,
@@ -23,6 +24,7 @@ from joker.losses.multiclass import CrammerSinger, RowLoss, ScaledRowLoss, Softm
 from joker.losses.regression import (
     Absolute,
     EpsilonInsensitive,
+    Expectile,
     Huber,
     Lp,
     Quantile,
@@ -38,7 +40,11 @@ NAMES: dict[str, type[Loss]] = {
     "epsilon_insensitive": EpsilonInsensitive,
     "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
     "quantile": Quantile,
+    "expectile": Expectile,
     "lp": Lp,
+    "poisson": Poisson,
+    "gamma": Gamma,
+    "tweedie": Tweedie,
     "hinge": Hinge,
     "squared_hinge": SquaredHinge,
     "logistic": Logistic,
@@ -90,6 +96,7 @@ def get(loss: str | Loss, **parameters: float) -> Loss:
 
 
 __all__ = [
+    "LOG_MEAN",
     "MARGIN",
     "NAMES",
     "RESIDUAL",
@@ -98,12 +105,16 @@ __all__ = [
     "ClassificationLoss",
     "CrammerSinger",
     "EpsilonInsensitive",
+    "Expectile",
+    "Gamma",
     "Hinge",
     "Huber",
     "InfimalConvolution",
+    "LogLinkLoss",
     "Logistic",
     "Loss",
     "Lp",
+    "Poisson",
     "Quantile",
     "RegressionLoss",
     "RowLoss",
@@ -113,7 +124,9 @@ __all__ = [
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "ThresholdHinge",
     "Tube",
+    "Tweedie",
     "get",
     "scaled",
 ]

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from joker.losses.loss import ClassificationLoss, DeviceForm
+from joker.losses.loss import Bound, ClassificationLoss, DeviceForm
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,39 @@ class SquaredHinge(Hinge):
 
     def curvature(self, a: Tensor) -> Tensor:
         return torch.ones_like(a)
+
+
+@dataclass(frozen=True)
+class ThresholdHinge(Hinge):
+    """``max(rho - u, 0)``: the hinge with another threshold than 1, as in ν-machines.
+
+    Parameters
+    ----------
+    rho : float or Tensor of shape (t,)
+        The threshold; a tensor has one for each column.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import ThresholdHinge
+    >>> ThresholdHinge(rho=2.0).primal(torch.tensor([-1.0, 0.5, 2.0]))
+    tensor([3.0000, 1.5000, 0.0000])
+    """
+
+    rho: Bound = 1.0
+
+    def primal(self, u: Tensor) -> Tensor:
+        return (self._like(u) - u).clamp(min=0)
+
+    def dual(self, a: Tensor) -> Tensor:
+        return -self._like(a) * a
+
+    def slope(self, a: Tensor) -> Tensor:
+        return torch.zeros_like(a) - self._like(a)
+
+    def _like(self, a: Tensor) -> Tensor:
+        """Return the threshold in the type and on the device of a."""
+        return torch.as_tensor(self.rho).to(a)
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,11 @@ class Loss(ABC):
 
     def psi(self, y: Tensor, a: Tensor) -> Tensor:
         """Return the dual term: the conjugate of the loss at ``-a``."""
-        return self.dual(self.frame.in_frame(y, a)) + self.kink * a.abs() + self.frame.tilt(y) * a
+        return self.psi_smooth(y, a) + self.kink * a.abs() + self.frame.tilt(y) * a
+
+    def psi_smooth(self, y: Tensor, a: Tensor) -> Tensor:
+        """Return ``psi`` without its kink and the linear term of the frame."""
+        return self.dual(self.frame.in_frame(y, a))
 
     def psi_slope(self, y: Tensor, a: Tensor) -> Tensor:
         """Return the derivative of the smooth part of ``psi`` with respect to ``a``."""
@@ -204,6 +208,11 @@ class Loss(ABC):
         """Return a point near ``a`` where the derivatives of ``psi`` are finite."""
         in_frame = self.frame.in_frame
         return in_frame(y, self.start(in_frame(y, a), in_frame(y, toward)))
+
+    def best(self, y: Tensor, f: Tensor) -> Tensor | None:
+        """Return the dual point that is optimal if the prediction does not change; None if it is not known."""
+        found = self.inverse_slope(self.frame.in_frame(y, -f - self.frame.tilt(y)))
+        return None if found is None else self.frame.in_frame(y, found)
 
     def gain(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
         """Return by how much the dual objective falls if ``a`` alone moves, where the kernel of its row is ``k``.
@@ -235,9 +244,8 @@ class Loss(ABC):
     def _newton_decrease(self, y: Tensor, a: Tensor, f: Tensor, k: Tensor) -> Tensor:
         """Return the largest decrease at some Newton steps, which stay between points where the slope changes sign."""
         low, high = self.box(y)
-        toward = self.frame.in_frame(y, -f - self.frame.tilt(y))
-        if (found := self.inverse_slope(toward)) is not None:  # the best point if the prediction did not change
-            new = self.clamp(y, self.frame.in_frame(y, found))
+        if (found := self.best(y, f)) is not None:
+            new = self.clamp(y, found)
         else:
             start = self.clamp(y, self.psi_start(y, a, -f - self.frame.tilt(y)))
             new = torch.where(low.isfinite() & high.isfinite(), 0.5 * (low + high), start)
@@ -255,7 +263,15 @@ class Loss(ABC):
 
     def box(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the ends of the interval of the dual variable, each with the shape of ``y``."""
-        return self.frame.box(y, self.lower, self.upper)
+        return self.frame.box(y, *self.ends(y))
+
+    def ends(self, y: Tensor) -> tuple[Bound, Bound]:
+        """Return the ends of the box in the frame, which are the same for all targets unless a loss says otherwise."""
+        return self.lower, self.upper
+
+    def check_targets(self, y: Tensor) -> None:
+        """Raise an error for a target that the loss does not have; by default any number is one."""
+        return
 
     def clamp(self, y: Tensor, a: Tensor) -> Tensor:
         """Return the point of the box that is nearest to ``a``."""
@@ -421,6 +437,37 @@ class Scaled(Loss):
     def start(self, a: Tensor, toward: Tensor) -> Tensor:
         return self.c * self.loss.start(a / self._divisor, toward)
 
+    # A loss may depend on its target in another way than by the frame.
+
+    def value(self, y: Tensor, f: Tensor) -> Tensor:
+        return _times(self.c, self.loss.value(y, f))
+
+    def psi_smooth(self, y: Tensor, a: Tensor) -> Tensor:
+        return self.c * self.loss.psi_smooth(y, a / self._divisor)
+
+    def psi_slope(self, y: Tensor, a: Tensor) -> Tensor:
+        return self.loss.psi_slope(y, a / self._divisor)
+
+    def psi_curvature(self, y: Tensor, a: Tensor) -> Tensor:
+        return self.loss.psi_curvature(y, a / self._divisor) / self._divisor
+
+    def psi_bend(self, y: Tensor, a: Tensor, d: Tensor) -> Tensor:
+        return self.c * self.loss.psi_bend(y, a / self._divisor, d / self._divisor)
+
+    def psi_start(self, y: Tensor, a: Tensor, toward: Tensor) -> Tensor:
+        return self.c * self.loss.psi_start(y, a / self._divisor, toward)
+
+    def best(self, y: Tensor, f: Tensor) -> Tensor | None:
+        found = self.loss.best(y, f)
+        return None if found is None else self.c * found
+
+    def ends(self, y: Tensor) -> tuple[Bound, Bound]:
+        low, high = self.loss.ends(y)
+        return _times(self.c, low), _times(self.c, high)
+
+    def check_targets(self, y: Tensor) -> None:
+        self.loss.check_targets(y)
+
 
 def _times(c: Bound, bound: Bound) -> Bound:
     return torch.where(c > 0, c * bound, 0.0) if isinstance(c, Tensor) else c * bound
@@ -452,7 +499,8 @@ class InfimalConvolution(Loss):
 
     def __post_init__(self) -> None:
         losses = isinstance(self.parts, tuple | list) and all(isinstance(part, Loss) for part in self.parts)
-        if not losses or len({part.frame.task for part in self.parts}) != 1:
+        frames = {part.frame for part in self.parts} if losses else set()
+        if len(frames) != 1 or not frames <= {RESIDUAL, MARGIN}:
             raise InvalidParameter(
                 f"parts must be a tuple of one or more losses of one task; got {self.parts!r}. Combine losses of "
                 "the residual with one another, or losses of the margin, such as (Absolute(), Tube(0.1))."

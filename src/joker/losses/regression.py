@@ -62,7 +62,7 @@ class Huber(Squared):
     delta: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(0 < _number(self.delta) < math.inf, "delta", "positive and finite", self.delta, "1.0")
+        require(0 < number(self.delta) < math.inf, "delta", "positive and finite", self.delta, "1.0")
 
     lower = property(lambda self: -self.delta)
     upper = property(attrgetter("delta"))
@@ -79,7 +79,7 @@ class _Insensitive(RegressionLoss):
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        _require(0 <= _number(self.epsilon) < math.inf, "epsilon", "at least 0 and finite", self.epsilon, "0.1")
+        require(0 <= number(self.epsilon) < math.inf, "epsilon", "at least 0 and finite", self.epsilon, "0.1")
 
     kink = property(attrgetter("epsilon"))
 
@@ -163,15 +163,59 @@ class Quantile(ZeroDual, RegressionLoss):
 
     def __post_init__(self) -> None:
         given = self.quantile
-        level = given if isinstance(given, Tensor) else torch.tensor(_number(given), dtype=torch.float64)
+        level = given if isinstance(given, Tensor) else torch.tensor(number(given), dtype=torch.float64)
         inside = bool(((level > 0) & (level < 1)).all())
-        _require(inside, "quantile", "a number or tensor between 0 and 1, both excluded", given, "0.5")
+        require(inside, "quantile", "a number or tensor between 0 and 1, both excluded", given, "0.5")
 
     lower = property(lambda self: self.quantile - 1)
     upper = property(attrgetter("quantile"))
 
     def primal(self, u: Tensor) -> Tensor:
         return torch.maximum(self.quantile * u, (self.quantile - 1) * u)
+
+
+@dataclass(frozen=True)
+class Expectile(RegressionLoss):
+    """``e u²`` for a positive residual and ``(1 - e) u²`` for a negative one: asymmetric least squares.
+
+    Parameters
+    ----------
+    expectile : float
+        The level e, between 0 and 1; at 1/2 this is the squared loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.losses import Expectile
+    >>> Expectile(expectile=0.9).primal(torch.tensor([-1.0, 1.0]))
+    tensor([0.1000, 0.9000])
+    """
+
+    expectile: float = 0.5
+
+    def __post_init__(self) -> None:
+        rule = "a number between 0 and 1, both excluded"
+        require(0 < number(self.expectile) < 1, "expectile", rule, self.expectile, "0.5")
+
+    quadratic = property(lambda self: self.expectile == 0.5)  # type: ignore[assignment]
+
+    def primal(self, u: Tensor) -> Tensor:
+        return self._weight(u) * u.square()
+
+    def dual(self, a: Tensor) -> Tensor:
+        return 0.5 * self.curvature(a) * a.square()
+
+    def slope(self, a: Tensor) -> Tensor:
+        return self.curvature(a) * a
+
+    def curvature(self, a: Tensor) -> Tensor:
+        return 0.5 / self._weight(a)
+
+    def inverse_slope(self, v: Tensor) -> Tensor:
+        return 2 * self._weight(v) * v
+
+    def _weight(self, u: Tensor) -> Tensor:
+        return self.expectile + (1 - 2 * self.expectile) * (u < 0).to(u)
 
 
 @dataclass(frozen=True)
@@ -197,7 +241,7 @@ class Lp(RegressionLoss):
     START: ClassVar[float] = 0.1  # as a share of the point where the conjugate has the slope ``toward``
 
     def __post_init__(self) -> None:
-        _require(1 < _number(self.p) < math.inf, "p", "greater than 1 and finite", self.p, "1.5")
+        require(1 < number(self.p) < math.inf, "p", "greater than 1 and finite", self.p, "1.5")
 
     @property
     def q(self) -> float:
@@ -251,11 +295,12 @@ class Tube(_Insensitive, ZeroDual):
         return torch.where(u.abs() <= self.epsilon, 0.0, math.inf).to(u)
 
 
-def _require(holds: bool, name: str, rule: str, got: object, remedy: str) -> None:
+def require(holds: bool, name: str, rule: str, got: object, remedy: str) -> None:
+    """Raise an error that names the rule of a parameter unless it holds."""
     if not holds:
         raise InvalidParameter(f"{name} must be {rule}; got {name}={got!r}. Use a value such as {remedy}.")
 
 
-def _number(value: object) -> float:
+def number(value: object) -> float:
     """Return ``value`` if it is a real number, else NaN, which fails every check."""
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan

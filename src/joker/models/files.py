@@ -33,7 +33,7 @@ from joker.runtime import format_bytes, parse_device
 from joker.runtime.files import AnyPath, parse_path, replace_file
 
 FORMAT = "joker"
-VERSION = 3  # the newest version; raised when an older reader would compute other predictions
+VERSION = 4  # the newest version; raised when an older reader would compute other predictions
 KEY = "joker"  # of the safetensors metadata
 PREFIX_BYTES = 8  # the length of the header, as an integer
 MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors
@@ -54,7 +54,10 @@ NO_CHECKSUM = "0" * 64  # takes the place of the checksum while it is computed
 REMEDY = "Copy the file again from its source, or save the model again."
 
 EXAMPLE = "model.joker"  # a file name, for messages
-KERNEL_ESTIMATORS = ("Classifier", "Huber", "Logistic", "Lp", "Quantile", "Regressor", "Ridge", "SVC", "SVR")
+KERNEL_ESTIMATORS = (
+    "Classifier", "Expectile", "Gamma", "Huber", "Logistic", "Lp", "OneClass", "PCA", "Poisson", "Quantile",
+    "Regressor", "Ridge", "SVC", "SVR", "Transformer", "Tweedie",
+)  # fmt: skip
 # The classes that a file may hold, with their packages: the module ``files`` of a package has the ModelKind of its
 # classes. They are named and not imported: an import would point up, and it would import scikit-learn.
 PACKAGES = {

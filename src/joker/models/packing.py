@@ -168,7 +168,10 @@ def stable_repr(part: Any) -> str:
 
 
 def _parameters(part: Any) -> dict[str, Any]:
-    return {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+    """Return the parameters of a kernel or loss; options that have their default value are left out."""
+    shown = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+    defaults = {field.name: field.default for field in fields(part) if field.kw_only}
+    return {name: value for name, value in shown.items() if name not in defaults or value != defaults[name]}
 
 
 def _write_float(value: Real) -> Any:

@@ -35,7 +35,8 @@ TILE = 128  # the number of rows of every tile divides it
 DEPTH = 32  # inputs that a tile of the product form takes at a time, where it does not take all
 LEAST_DEPTH, MOST_DEPTH = 16, 64  # inputs that it takes at once
 MATRIX_TILE = (64, 64)  # rows of x and of z
-DIFFERENCE_TILE = (128, 64)  # rows of x and of z
+DIFFERENCE_TILE, WIDE_TILE = (128, 64), (64, 64)  # rows of x and of z, in float32 and in float64
+WIDE_COLUMNS = 16  # of v that a program takes in float64, where more need more registers than there are
 NEAR_TILE, NEAR_PROGRAMS = (32, 64), 1_024  # of the rows that are near others, in a list whose length the GPU knows
 # A squared distance below this share of the squared norms has lost too many digits for a root; see `near_rows_kernel`.
 NEAR = 512 * torch.finfo(torch.float32).eps
@@ -58,9 +59,9 @@ class Profile:
         """Whether products with d inputs are computed by differences; else on tensor cores."""
         return self.norm == 1 or (self.root and d <= FEW_INPUTS)
 
-    def seconds(self, entries: float, d: int) -> float:
+    def seconds(self, entries: float, d: int, precise: bool = False) -> float:
         """Return about how long products with so many entries take on one H200; see benchmarks/step.py."""
-        arithmetic = 2 * d / DIFFERENCES if self.by_differences(d) else 6 * padded_inputs(d) / PRODUCTS
+        arithmetic = 2 * d / DIFFERENCES if precise or self.by_differences(d) else 6 * padded_inputs(d) / PRODUCTS
         return entries * (1 / VALUES + arithmetic)
 
 
@@ -114,24 +115,27 @@ def add_product(
     scale: float,
     budget: int,
     row_bytes: tuple[int, int] = (0, 0),
+    precise: bool = False,
 ) -> bool:
     """Add k(x, z) v to ``out`` without an entry of k(x, z) in memory; return whether that was possible.
 
     Here k = profile(‖x − z‖₁ / scale) or profile(‖x − z‖₂² / scale²). The copies of x and z, and the memory that
     reading takes, ``row_bytes`` for a row of each, stay inside ``budget`` bytes. Where they do not, and
-    on the CPU or in float64, nothing is done and False is returned.
+    on the CPU, nothing is done and False is returned. Distances are computed by differences in float64, and where they
+    are to be ``precise``.
     """
-    if x.dtype != torch.float32 or not fuses(v, out):
+    if not fuses(v, out, dtype=x.dtype):
         return False
     shape, (n, d) = PROFILES[profile], x.shape
-    side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes)
-    run = launch_difference_product if shape.by_differences(d) else launch_radial_product
+    side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes, v.itemsize)
+    by_differences = precise or x.dtype == torch.float64 or shape.by_differences(d)
+    run = launch_difference_product if by_differences else launch_radial_product
     for i, j in product(range(0, n, side), range(0, z.shape[0], side)) if side else ():
         out[i : i + side] += run(x[i : i + side], z[j : j + side], v[j : j + side], shape, scale)
     return side > 0
 
 
-def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int]) -> int:
+def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[int, int], itemsize: int = 4) -> int:
     """Return the number of rows of x and of z that a fused product takes at a time; 0 where it does not pay."""
     width = padded_inputs(d)
 
@@ -139,9 +143,10 @@ def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[i
         rows, others = min(side, n), min(side, b)
         # Of x and of z: two parts of half a number, or transposed copies; the norms, and a contiguous copy.
         copies = sum(round_up(k, TILE) * (width + 1) + k * d for k in (rows, others))
-        weights = 3 * round_up(others, TILE) * round_up(t, COLUMNS if t > COLUMNS else 1)
+        columns = round_up(t, COLUMNS if t > COLUMNS else WIDE_COLUMNS) if t > 1 else 1
+        weights = 3 * round_up(others, TILE) * columns
         numbers = copies + weights + width + 2 * sum_numbers(rows, t)
-        return 4 * numbers + rows * row_bytes[0] + others * row_bytes[1]
+        return itemsize * numbers + rows * row_bytes[0] + others * row_bytes[1]
 
     longest = min(max(n, b), (OFFSETS - 1) // max(width, t, 1) - TILE)
     side = bisect_right(range(1, longest + 1), budget, key=work)
@@ -176,14 +181,17 @@ def launch_difference_product(
     """Return k(x, z) v by the fused difference form."""
     from joker.ops.triton.gram import difference_product_kernel
 
-    columns, others, weights = _transposed(x), _transposed(z), Weights(v)
-    R, C = DIFFERENCE_TILE
+    wide, unit = x.dtype == torch.float64, profile.unit * scale**-profile.norm
+    factor = unit ** (1 / profile.norm) if wide else 1.0
+    columns, others, weights = _transposed(x, factor), _transposed(z, factor), Weights(v)
+    R, C = WIDE_TILE if wide else DIFFERENCE_TILE
     partial, share = _partial_sums(x, v, R, C)
     with on_device(x.device):
         difference_product_kernel[-(-len(x) // R), len(partial), weights.programs](
-            columns, others, weights.parts, weights.unit, partial, profile.unit * scale**-profile.norm,
+            columns, others, weights.parts, weights.unit, partial, 1.0 if wide else unit,
             len(x), len(z), len(columns), v.shape[1], share, columns.stride(0), others.stride(0), weights.length,
-            SQUARE=profile.norm == 2, PROFILE=profile.name, R=R, C=C, T=weights.width, num_warps=8, num_stages=2,
+            SQUARE=profile.norm == 2, PROFILE=profile.name, R=R, C=C, T=weights.width,
+            num_warps=4 if wide else 8, num_stages=2,
         )  # fmt: skip
     return partial[0] if len(partial) == 1 else partial.sum(0)
 
@@ -229,30 +237,38 @@ def _partial_sums(x: Tensor, v: Tensor, R: int, C: int) -> tuple[Tensor, int]:
 class Weights:
     """The columns of v as a fused product reads them, with zeros below.
 
-    A vector stays as it is. Several columns are divided by their largest entries, the ``unit``, and are the sums of
-    two float16 numbers, high parts and low parts side by side for each program.
+    A vector stays as it is, and so do numbers in float64. Several columns in float32 are divided by their largest
+    entries, the ``unit``, and are the sums of two float16 numbers, high parts and low parts side by side for each
+    program.
     """
 
     def __init__(self, v: Tensor) -> None:  # (b, t)
         b, t = v.shape
-        self.width = 1 if t == 1 else min(COLUMNS, max(8, 1 << (t - 1).bit_length()))
+        most = WIDE_COLUMNS if v.dtype == torch.float64 else COLUMNS
+        self.width = 1 if t == 1 else min(most, max(8, 1 << (t - 1).bit_length()))
         self.programs = -(-t // self.width)
         below = (0, self.width * self.programs - t, 0, round_up(b, TILE) - b)
         v = torch.nn.functional.pad(v, below)
         self.parts, self.unit = v, v
-        if t > 1:
+        if t > 1 and v.dtype == torch.float32:
             self.unit = v.abs().amax(dim=0).clamp_(min=torch.finfo(v.dtype).tiny)
-            v = (v / self.unit).unflatten(1, (self.programs, self.width)).transpose(0, 1)
+            v = self._of_programs(v / self.unit)
             high = v.half()
             self.parts = torch.cat([high, (v - high).half()], dim=2)
-        self.length = len(v[0]) * 2 * self.width if t > 1 else len(v)  # numbers for each program
+        elif t > 1:
+            self.parts = self._of_programs(v).contiguous()
+        self.length = self.parts[0].numel() if t > 1 else len(v)  # numbers for each program
+
+    def _of_programs(self, v: Tensor) -> Tensor:  # (b, programs · width) -> (programs, b, width)
+        parts: Tensor = v.unflatten(1, (self.programs, self.width)).transpose(0, 1)
+        return parts
 
 
-def _transposed(x: Tensor) -> Tensor:  # (n, d) -> (d and more, n and more)
-    """Return xᵀ with zeros around it."""
+def _transposed(x: Tensor, factor: float = 1.0) -> Tensor:  # (n, d) -> (d and more, n and more)
+    """Return factor · xᵀ with zeros around it."""
     n, d = x.shape
     columns = x.new_empty(round_up(d, UNROLL), round_up(n, ALIGNMENT))
-    columns[:d, :n] = x.T
+    torch.mul(x.T, factor, out=columns[:d, :n])
     columns[d:], columns[:, n:] = 0.0, 0.0
     return columns
 

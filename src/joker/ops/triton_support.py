@@ -25,11 +25,11 @@ SHORTEST = 64  # order of the shortest fused Hadamard transform, of which a prog
 OLDEST = (8, 0)  # compute capability of the first GPUs that Triton supports and that multiply bfloat16
 
 
-def fuses(*tensors: Tensor) -> bool:
-    """Whether a fused kernel takes these tensors: float32, on one GPU for which Triton compiles."""
+def fuses(*tensors: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    """Whether a fused kernel takes these tensors: float32 or float64 as given, on one GPU for which Triton compiles."""
     device = tensors[0].device
-    same = all(tensor.dtype == torch.float32 and tensor.device == device for tensor in tensors)
-    return same and device.type == "cuda" and has_triton(device)
+    same = all(tensor.dtype == dtype and tensor.device == device for tensor in tensors)
+    return same and dtype in (torch.float32, torch.float64) and device.type == "cuda" and has_triton(device)
 
 
 @cache

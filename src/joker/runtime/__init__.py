@@ -23,6 +23,7 @@ from joker.runtime.devices import (
     release_memory,
     tile_bytes,
     tiles,
+    visible,
 )
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "release_memory",
     "tile_bytes",
     "tiles",
+    "visible",
 ]

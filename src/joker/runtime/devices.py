@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -97,10 +98,21 @@ DEFAULT_BUDGET = 256 * 2**20  # bytes of temporary memory if the user names no b
 CHUNK_ENTRIES = 2**18  # entries of an array that a scan reads at a time: 2 MiB in float64
 CPU_TILE = 2**23  # bytes of features: larger tiles do not fit the cache of the CPU
 
+# All control characters but the end of a line, and those that change the direction of text.
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
     _UNITS |= {_letter: 1000**_power, f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def visible(text: str) -> str:
+    r"""Write characters that control a terminal as escapes: a name in a file may hold them.
+
+    >>> print(visible("red \x1b[31m"))
+    red \u001b[31m
+    """
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def parse_bytes(size: int | str) -> int:
@@ -244,9 +256,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
+CGROUP = Path("/sys/fs/cgroup")
+
+
 def thread_count() -> int:
-    """Return the number of threads that torch may use, also inside `one_thread`."""
-    return getattr(_outside, "count", None) or torch.get_num_threads()
+    """Return the number of threads that torch may use, also inside `one_thread`; at most the cores of a container.
+
+    torch respects OMP_NUM_THREADS and the cores that a process is bound to, but not the processor time that a container
+    has: with more threads than that, all of them are paused together.
+    """
+    return min(getattr(_outside, "count", None) or torch.get_num_threads(), cores_of_container(CGROUP))
+
+
+@cache
+def cores_of_container(folder: Path) -> int:
+    """Return the cores whose time a control group of Linux, version 2 or 1, allows; without a limit, many."""
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with suppress(OSError, ValueError):
+            quota, period = (int(word) for name in names for word in (folder / name).read_text().split())
+            if quota > 0:
+                return max(1, math.ceil(quota / period))
+    return sys.maxsize
 
 
 @contextmanager

@@ -110,6 +110,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.loss.frame.task != "classification":
+            for rows in chunks(len(self.targets.y), 2 * self.targets.y.shape[1]):
+                self.loss.check_targets(self.targets.y[rows])
             return
         for rows in chunks(len(self.targets.y), 2 * self.targets.y.shape[1]):
             y = self.targets.y[rows]

@@ -22,6 +22,7 @@ from joker.ops.gram import TENSOR_CORE_MULTIPLE
 from joker.ops.tall_skinny import squares
 from joker.ops.triton_support import round_up, take
 from joker.runtime import DEFAULT_BUDGET, chunks, tile_bytes, tiles
+from joker.runtime.devices import share
 from joker.solvers.block.model import BlockResult
 from joker.solvers.kernel_cache import KernelCache, KernelFunction
 
@@ -289,6 +290,7 @@ def gap_bytes(rows: int, columns: int) -> int:
 
 
 AddProduct = Callable[[Rows, Rows, Tensor, Tensor], object]  # x (n, d), z (k, d), v (k, t), out (n, t)
+BLOCK_TILE = 256  # rows of the kernel matrix of a block that a thread computes
 ONE_THREAD_ROWS = 2_048  # the operations of a smaller problem, in one block, are as large as its kernel matrix
 
 
@@ -338,7 +340,20 @@ class ExactState(State):
 
     def open(self, rows: Tensor, x: Tensor | None = None, prepared: PreparedBlock | None = None) -> OpenBlock:
         x = self.x[rows] if x is None else x
-        return OpenBlock(rows, self.kernel(x, x), take(self.image, rows), take(self.alpha, rows), x)
+        return OpenBlock(rows, self._kernel_of_block(x), take(self.image, rows), take(self.alpha, rows), x)
+
+    def _kernel_of_block(self, x: Tensor) -> Tensor:  # (b, d) -> (b, b)
+        """Return the kernel matrix of some rows; threads of a CPU compute tiles of it, as they compute other rows."""
+        if not self.small_operations or len(x) < 2 * BLOCK_TILE:
+            return self.kernel(x, x)
+        K = x.new_empty(len(x), len(x))
+
+        def fill(first: int) -> None:
+            tile = slice(first, first + BLOCK_TILE)
+            K[tile] = self.kernel(x[tile], x)
+
+        share(fill, range(0, len(x), BLOCK_TILE))
+        return K
 
     def diagonal(self) -> Tensor:  # (n, 1)
         """Return the kernel of each row with itself."""

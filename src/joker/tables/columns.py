@@ -17,7 +17,7 @@ from joker.tuning.ard import ArdSample, coded_targets, loo_mean_square
 
 Array = NDArray[Any]
 CATEGORY, GROUP, DROP, AUTO = "category", "group", "drop", "auto"
-KINDS = (NUMBER, CATEGORY, GROUP, DATE, DROP, AUTO)
+KINDS = (NUMBER, CATEGORY, GROUP, DATE, TEXT, DROP, AUTO)
 MIN_IDENTIFIER_ROWS = 30  # with fewer rows a column of distinct words may still be a category
 IDENTIFIER_SHARE = 0.95  # distinct values, as a share of the rows, of a column of text that is an identifier
 FREE_TEXT_WORDS = 5.0  # mean number of words of a column of distinct values that is free text
@@ -25,6 +25,7 @@ SAME_CORRELATION = 0.99999  # of two columns of numbers that are one up to unit 
 MAX_WHOLE = 2.0**53  # whole numbers of float64 are exact up to it
 MAX_COMPARED = 512  # columns of numbers that are compared with one another
 MAX_COMPARED_ROWS = 20_000
+SAVED_INDEX = re.compile(r"|index|unnamed: \d+|rows?|row[_ .-]?names?", re.IGNORECASE)
 # With or without another word before it: id, record_id, PassengerId, caseid, rownames, seqno, row number.
 IDENTIFIER_NAME = re.compile(
     r"|index|unnamed: \d+|uuid|guid|rows?|row[_ .-]?names?|(.*[_ .-])?id([_ .-]?(no|nr|num|number))?"
@@ -34,13 +35,16 @@ IDENTIFIER_NAME = re.compile(
 )
 
 
+IDENTIFIER = "an identifier: "  # the reason why a column is left out begins with it
+
+
 @dataclass(frozen=True)
 class ColumnKind:
     """What a column is, and why it is left out if it is."""
 
     name: str
-    kind: str  # NUMBER, BOOLEAN, CATEGORY, GROUP, DATE or DROP
-    reason: str = ""  # of a column that is left out
+    kind: str  # NUMBER, BOOLEAN, CATEGORY, GROUP, DATE, TEXT or DROP
+    reason: str = ""  # of a column that is left out, or of one that is kept for its held-out error
     code_size: float = 1.0  # of the codes of a column of groups; 1: two groups differ like two z-scores
     with_number: bool = True  # whether a column of groups is also a number: neighbouring groups are similar
     writing: str = ""  # the text format of numbers and dates that were text, under its name in model files
@@ -86,6 +90,10 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
         )
     if given == NUMBER and column.form == TEXT:
         raise InvalidData(f"a column of numbers must have numbers; column {name!r} has text. Convert it first.")
+    if given == TEXT and column.form != TEXT:
+        raise InvalidData(
+            f"a column of text must have text; column {name!r} has {column.form}. Leave it out of columns."
+        )
     if given == GROUP and not has_whole_numbers(column):
         raise InvalidData(
             f"a column of groups must have whole numbers; column {name!r} has others. Use "
@@ -96,7 +104,8 @@ def _kind(column: RawColumn, given: str) -> ColumnKind:
     if column.form == TEXT:
         return _text_kind(column, missing)
     if column.form == NUMBER and _is_numbered(column, missing):
-        return ColumnKind(name, DROP, "an identifier: whole numbers, all different")
+        saved = SAVED_INDEX.fullmatch(name) is not None
+        return ColumnKind(name, DROP, "a saved index" if saved else f"{IDENTIFIER}whole numbers, all different")
     return ColumnKind(name, column.form)
 
 
@@ -122,14 +131,14 @@ def _text_kind(column: RawColumn, missing: Array) -> ColumnKind:
     many = len(distinct) >= IDENTIFIER_SHARE * len(present) and len(present) >= MIN_IDENTIFIER_ROWS
     if not many:
         return ColumnKind(name, CATEGORY)
-    words = float(np.mean([len(value.split()) for value in list(distinct)[:1_000]]))
-    if words >= FREE_TEXT_WORDS:
-        raise InvalidData(
-            f"text must be categories; column {name!r} is free text: {len(distinct):,} distinct values of {words:.0f} "
-            f"words on average. Leave it out with columns={{{name!r}: 'drop'}}, or replace it by numbers, for example "
-            "by TfidfVectorizer and TruncatedSVD of scikit-learn or by sentence embeddings."
-        )
-    return ColumnKind(name, DROP, f"an identifier: {len(distinct):,} distinct values")
+    if mean_words(distinct) >= FREE_TEXT_WORDS:
+        return ColumnKind(name, TEXT)
+    return ColumnKind(name, DROP, f"{IDENTIFIER}{len(distinct):,} distinct values")
+
+
+def mean_words(values: Collection[str]) -> float:
+    """Return the mean number of words of some texts."""
+    return float(np.mean([len(value.split()) for value in sorted(values)[:1_000]])) if values else 0.0
 
 
 def _is_numbered(column: RawColumn, missing: Array) -> bool:

@@ -252,7 +252,7 @@ class LevelEncoder:
         other = len(self.levels) if self.other else -1
         missing = len(self.levels) + self.other if self.missing else other
         codes = codes_among(column, self._places, other, missing)
-        result = np.zeros((len(codes), len(self.names)))
+        result = np.zeros((len(codes), len(self.levels) + self.other + self.missing))
         known = codes >= 0
         result[np.flatnonzero(known), codes[known]] = self.factor
         return result
@@ -326,7 +326,8 @@ class StatisticEncoder:
         """Return target encodings with the columns of the levels."""
         if self.frequent is None:
             return means
-        joined: Array = np.hstack([means, self.frequent.transform(column)]) * HALF_OF_THE_DISTANCE
+        joined: Array = np.concatenate([means, self.frequent.transform(column)], axis=1)
+        joined *= HALF_OF_THE_DISTANCE
         return joined
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,9 +33,10 @@ from joker.tables.encoders import (
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
 from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.text import TextEncoder, fit_text
 
 Array = NDArray[Any]
-AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder
+AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | TextEncoder
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
 MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
@@ -44,6 +45,7 @@ FREQUENT_LEVELS = 20  # that have columns of their own, of a category with more 
 RARE_ROWS = 10  # a level with fewer rows is pooled with the other rare ones
 RARE_SHARE = 0.005  # the same, as a share of the rows of a small table
 CHUNK = 65_536  # rows that are encoded at a time
+MAX_STORED = 2**24  # entries of an encoding of all rows; a larger one is computed again for the rows that are asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,7 @@ class Encoding:
     named: bool
     weights: Array | None = None  # (d,), of the inputs; None: all are 1
 
-    @property
+    @cached_property
     def width(self) -> int:
         """The number of inputs."""
         return sum(len(encoder.names) for encoder in self.encoders) or 1
@@ -69,7 +71,9 @@ class Encoding:
     def transform(self, table: RawTable) -> Array:  # (n, d), float32
         """Return the inputs of some rows."""
         columns = self.matched(table)
-        result = self.inputs(table.rows, columns, lambda j, rows: self.encoders[j].transform(columns[j].some(rows)))
+        if not columns:
+            return np.zeros((table.rows, self.width), dtype=np.float32)
+        result = self.inputs(None, columns, lambda j, rows: self.encoders[j].transform(columns[j].some(rows)))
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.isfinite(result.sum(axis=0)).all()  # no sum hides an infinite value
         if not finite:
@@ -79,22 +83,29 @@ class Encoding:
         return result
 
     def inputs(
-        self, n: int, columns: Sequence[RawColumn], other: Callable[[int, slice], Array]
-    ) -> Array:  # (n, d), float32
-        """Return the inputs of rows; ``other`` computes those of a column that is not a number, for some of the rows.
+        self, rows: Array | None, columns: Sequence[RawColumn], other: Callable[[int, Array | slice], Array]
+    ) -> Array:  # (k,) -> (k, d), float32
+        """Return the inputs of some rows, or of all; ``other`` computes those of a column that is not a number.
 
         No column has all of its inputs in float64.
         """
+        n = len(columns[0].values) if rows is None else len(rows)
         result = np.zeros((n, self.width), dtype=np.float32)
         step = max(1, min(CHUNK, BLOCK_ENTRIES // max(1, len(columns))))
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, step):
-                rows = slice(start, min(start + step, n))
-                self._numbers.write(result[rows], columns, rows)
+                part = slice(start, min(start + step, n))
+                some = part if rows is None else rows[part]
+                self._numbers.write(result[part], columns, some)
                 for j, place in self._others:
-                    encoded = other(j, rows)
-                    result[rows, place : place + encoded.shape[1]] = encoded
+                    encoded = other(j, some)
+                    result[part, place : place + encoded.shape[1]] = encoded
         return result
+
+    def without(self, name: str) -> Array:  # (k,)
+        """Return the numbers of the inputs that other columns than this one have."""
+        sizes = [(encoder.name, len(encoder.names)) for encoder in self.encoders]
+        return np.flatnonzero(np.concatenate([np.full(size, own != name) for own, size in sizes]))
 
     def _check_finite(self, part: Array, columns: Sequence[RawColumn]) -> None:  # (n, d)
         """Refuse values that float32 does not hold after scaling."""
@@ -150,7 +161,8 @@ class Encoding:
                 rows.append(_fact(kind.name, "left out", kind.reason, 0, 0.0 if importances is not None else None))
             else:
                 encoder = next(encoders)
-                rows.append(_fact(kind.name, kind.kind, encoder.encoding, len(encoder.names), next(values)))
+                how = encoder.encoding + (f", {kind.reason}" if kind.reason else "")
+                rows.append(_fact(kind.name, kind.kind, how, len(encoder.names), next(values)))
         return rows
 
 
@@ -163,7 +175,7 @@ class _Numbers:
     places: Array  # of their inputs
     indicators: Array  # the places of the inputs that say that a value is missing
 
-    def write(self, result: Array, columns: Sequence[RawColumn], rows: slice) -> None:  # (n, d)
+    def write(self, result: Array, columns: Sequence[RawColumn], rows: Array | slice) -> None:  # (n, d)
         """Write the inputs of some rows."""
         if not self.columns:
             return
@@ -176,7 +188,7 @@ def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
     """The sizes of the sets of inputs of a column that have a weight of their own."""
     if isinstance(encoder, GroupEncoder) and encoder.number is not None:
         return len(encoder.number.names), CODE_INPUTS
-    return (len(encoder.names),)
+    return encoder.sizes if isinstance(encoder, TextEncoder) else (len(encoder.names),)
 
 
 def _fact(name: str, kind: str, encoding: str, width: int, importance: float | None) -> dict[str, Any]:
@@ -185,7 +197,7 @@ def _fact(name: str, kind: str, encoding: str, width: int, importance: float | N
 
 def _as_kind(column: RawColumn, kind: ColumnKind) -> RawColumn:
     """The values of a column in the form that its encoder reads."""
-    if kind.kind in (CATEGORY, column.form):
+    if kind.kind in (CATEGORY, TEXT, column.form):
         return column
     wanted = DATE if kind.kind == DATE else NUMBER
     if column.missing.all():  # the values of a file say nothing of their kind
@@ -215,8 +227,8 @@ def fit_encoding(
     kinds: Sequence[ColumnKind] | None = None,
     scaling: str = ROBUST,
     seed: int = 0,
-    like: tuple[Encoding, Array] | None = None,
-) -> tuple[Encoding, Array]:
+    like: tuple[Encoding, Inputs] | None = None,
+) -> tuple[Encoding, Inputs]:
     """Learn the encoding, and return it with the inputs of the training rows.
 
     Statistics of targets are cross-fitted: no training row is encoded with its own target. ``given`` replaces the
@@ -235,11 +247,12 @@ def fit_encoding(
     for j, (column, kind) in enumerate(used):
         known = like[0].encoders[j] if like else None
         if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
-            encoders[j], parts[j] = known, _columns_of(like[1], int(like[0].places[j]), len(known.names))
+            encoders[j], parts[j] = known, _part_of(like[1], j, int(like[0].places[j]), len(known.names))
         elif encoders[j] is None:
             encoders[j], parts[j] = fit_column(column, kind, y, classes, scaling, seed)
     encoding = Encoding(tuple(kinds), tuple(encoders), table.named)
-    return encoding, encoding.inputs(table.rows, columns, lambda j, rows: parts[j](rows))
+    rows = EncodedRows((table.rows, encoding.width), encoding, columns, parts)
+    return encoding, rows if table.rows * encoding.width > MAX_STORED else in_memory(rows)
 
 
 InputsOf = Callable[[Array | slice], Array]  # k rows -> (k, width), the inputs of these training rows
@@ -249,8 +262,45 @@ def _encoded_by(encoder: AnyEncoder, column: RawColumn) -> InputsOf:
     return lambda rows: encoder.transform(column.some(rows))
 
 
-def _columns_of(x: Array, place: int, width: int) -> InputsOf:
-    return lambda rows: x[rows, place : place + width]
+def _part_of(x: Inputs, j: int, place: int, width: int) -> InputsOf:
+    return x.parts[j] if isinstance(x, EncodedRows) else lambda rows: x[rows, place : place + width]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """The inputs of many training rows, which are computed each time for the rows that are asked for.
+
+    The rows of most searches and fits are few, so that no encoding of all rows is in memory.
+    """
+
+    shape: tuple[int, int]  # (n, d)
+    encoding: Encoding
+    columns: Sequence[RawColumn]  # that are encoded
+    parts: Mapping[int, InputsOf]  # the inputs of those that are not numbers
+    changes: tuple[tuple[np.ufunc, Array], ...] = ()  # multiplications and divisions by (d,), in turn
+
+    def __getitem__(self, rows: Array | None) -> Array:  # (k,) -> (k, d), float32
+        """Return the inputs of some rows, or of all."""
+        if not self.columns:
+            return np.zeros((self.shape[0] if rows is None else len(rows), self.shape[1]), dtype=np.float32)
+        result = self.encoding.inputs(rows, self.columns, lambda j, some: self.parts[j](some))
+        for change, factors in self.changes:
+            change(result, factors, out=result)
+        return result
+
+    def __mul__(self, weights: Array) -> EncodedRows:
+        return replace(self, changes=(*self.changes, (np.multiply, weights)))
+
+    def __truediv__(self, weights: Array) -> EncodedRows:
+        return replace(self, changes=(*self.changes, (np.divide, weights)))
+
+
+Inputs = Any  # an array (n, d) in float32, or EncodedRows of this shape
+
+
+def in_memory(x: Inputs) -> Inputs:
+    """Return inputs of all rows in memory."""
+    return x[None] if isinstance(x, EncodedRows) else x
 
 
 def fit_column(
@@ -262,6 +312,8 @@ def fit_column(
         encoder = fit_date(column)
     elif kind.kind == GROUP:
         encoder = fit_group(column, scaling, kind.code_size, with_number=kind.with_number)
+    elif kind.kind == TEXT:
+        return fit_text(column, y, classes, seed)
     elif kind.kind != CATEGORY:
         encoder = fit_number(column, scaling)
     else:

@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 from joker.errors import InvalidData, InvalidParameter
 from joker.estimators.regression import conformal_level
 from joker.tables.encoding import Encoding
-from joker.tables.targets import NumberTarget
+from joker.tables.targets import NumberTarget, Trend
 
 Array = NDArray[Any]
 ENCODING_ENTRIES = 6e3  # the time of encoding one value of a few rows, in products
@@ -30,11 +30,12 @@ class EnsembleMember:
     weight: float = 1.0
     target: NumberTarget | None = None  # None for classes
     residuals: Array | None = None  # of held-out rows, for the smearing estimate
+    trend: Trend | None = None  # that the model is added to
 
-    def values(self, x: Array, classes: int) -> Array:  # (n, d) -> (n, t)
+    def values(self, x: Array, classes: int, trend: Any = 0.0) -> Array:  # (n, d) -> (n, t)
         """Return decision values of all classes, or predictions in the unit of the target."""
         if self.target is not None:
-            return self.target.decode(self.model.predict(x), self.residuals)[:, None]
+            return self.target.decode(self.model.predict(x) + trend, self.residuals)[:, None]
         return decision_values(self.model, x, classes)
 
 
@@ -57,10 +58,12 @@ class Ensemble:
         encoded: dict[int, Any] = {}
         total: Any = 0.0
         for member in self.members:
-            if member.encoding not in encoded:
-                encoding = self.encodings[member.encoding]
-                encoded[member.encoding] = table if encoding is None else encoding.transform(table)
-            total = total + member.weight * member.values(encoded[member.encoding], self.classes)
+            used = [member.encoding, *([member.trend.encoding] if member.trend else [])]
+            for number in set(used) - encoded.keys():
+                encoding = self.encodings[number]
+                encoded[number] = table if encoding is None else encoding.transform(table)
+            trend = member.trend.values(encoded[member.trend.encoding]) if member.trend else 0.0
+            total = total + member.weight * member.values(encoded[member.encoding], self.classes, trend)
         return np.asarray(total)
 
 
@@ -129,16 +132,27 @@ class Residuals:
 
         This is split conformal prediction (Lei et al., 2018).
         """
+        low, high = self.quantiles(self.levels(coverage))
+        return float(low), float(high)
+
+    def levels(self, coverage: float) -> Array:
+        """Return the levels of the two limits."""
         if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0 < coverage < 1:
             raise InvalidParameter(f"coverage must be between 0 and 1, both excluded; got {coverage!r}. Use 0.9.")
+        low = (1 - float(coverage)) / 2
+        return np.array([low, 1 - low])
+
+    def quantiles(self, levels: Array) -> Array:
+        """Return what is added to a prediction so that these shares of new rows are below it."""
         if self.rows < MIN_ROWS:
             raise InvalidData(
                 f"an interval needs at least {MIN_ROWS} held-out rows; the fit had {self.rows}. Fit on more rows."
             )
-        tail = (1 - float(coverage)) / 2
-        low = max(0.0, conformal_level(tail, self.rows))
-        levels = np.linspace(0, 1, len(self.points))
-        return float(np.interp(low, levels, self.points)), float(np.interp(1 - low, levels, self.points))
+        tails = np.minimum(levels, 1 - levels)
+        lower = np.maximum(0.0, [conformal_level(float(tail), self.rows) if tail < 0.5 else 0.5 for tail in tails])
+        places = np.linspace(0, 1, len(self.points))
+        found: Array = np.interp(np.where(levels < 0.5, lower, 1 - lower), places, self.points)
+        return found
 
 
 def make_residuals(values: Array) -> Residuals:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,7 @@ from joker.models.files import save
 from joker.runtime import gpus, parse_device
 from joker.runtime.devices import one_thread
 from joker.runtime.warning_filters import ignoring
+from joker.tables.encoding import in_memory
 from joker.tables.ensemble import Ensemble, Residuals, make_residuals
 from joker.tables.optimism import find_optimism
 from joker.tables.parsing import parse_text
@@ -41,15 +42,18 @@ from joker.tables.problem import TableProblem, validation_of
 from joker.tables.refit import FittedEnsemble, fit_table, plan_of
 from joker.tables.report import TableView, column_facts, held_out_error, member_facts, print_summary, progress_of
 from joker.tables.search import Encodings
+from joker.tables.spread import Spread, spread_of
 from joker.tables.table import MIN_LEFT, RawTable, as_batches, refuse_budget
 from joker.tables.targets import as_fitted_on, as_inputs, labelled_inputs, shape_of
+from joker.tables.trend import trend_inputs
 from joker.tuning.halving import TimeBudget
-from joker.tuning.tune import DEFAULT_KERNELS
+from joker.tuning.processes import workers_for
+from joker.tuning.trials import trials_on
+from joker.tuning.tune import DEFAULT_KERNELS, least_budget
 
 Array = NDArray[Any]
 AUTO = "auto"
 BATCH_ROWS = 2**16  # rows that are encoded and predicted at a time
-MOST_LAMBDAS = 5  # of a trial, at most
 
 
 @contextmanager
@@ -90,6 +94,7 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
     n_features: int | str | None = AUTO
     device: str | torch.device | None = AUTO
     memory: int | str = AUTO
+    n_jobs: int | None = None
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
@@ -133,9 +138,21 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         check_is_fitted(self, "_ensemble")
         return self._residuals
 
-    def restore(self, ensemble: Ensemble, calibration: Calibration | None, residuals: Residuals) -> None:
+    @property
+    def spread(self) -> Spread | None:
+        """The scale of the errors at a row, by which ``residuals`` are divided; None if it is 1 for all rows."""
+        check_is_fitted(self, "_ensemble")
+        return self._spread
+
+    def restore(
+        self,
+        ensemble: Ensemble,
+        calibration: Calibration | None,
+        residuals: Residuals,
+        spread: Spread | None = None,
+    ) -> None:
         """Make a model from the parts of a fitted one, which a file contains."""
-        self._ensemble, self._calibration, self._residuals = ensemble, calibration, residuals
+        self._ensemble, self._calibration, self._residuals, self._spread = ensemble, calibration, residuals, spread
 
     def plan(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, time: Any = None) -> SearchPlan:
         """Return the work of a fit without fitting: searches and fits in their order, with an estimate of seconds.
@@ -146,8 +163,9 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         with _calm():
             problem = self._problem(X, y, sample_weight, groups, time)
             encodings = Encodings(problem)
-            memory = problem.estimator.plan(encodings.x, problem.y)
-            return replace(plan_of(check_effort(self.effort), encodings), memory=memory)
+            memory = problem.estimator.plan(in_memory(encodings.x), problem.y)
+            plan = plan_of(check_effort(self.effort), encodings, trend_inputs(problem) is not None)
+            return replace(plan, memory=memory)
 
     @property
     def feature_importances_(self) -> Array:
@@ -203,7 +221,8 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         clock = TimeBudget(self._limit())
         effort = check_effort(self.effort)
         problem = replace(self._problem(X, y, sample_weight, groups, time, reset=True), clock=clock)
-        with _calm(), progress_of(self) as progress:
+        workers = workers_for(self.n_jobs, self.memory, problem.gpu)
+        with _calm(), trials_on(workers), progress_of(self) as progress:
             fitted = self._fit_in_budget(problem, effort, progress)
             self._keep(fitted, problem)
         if self.optimism_ is not None:
@@ -229,7 +248,7 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
             budget, inputs = resolve.budget(self.memory), problem.inputs
             if budget is None or not isinstance(inputs, RawTable):
                 raise
-            x = Encodings(problem).x
+            x = in_memory(Encodings(problem).x)
             least = max(
                 MIN_LEFT, *(least_budget(problem.estimator, x, problem.y, kernel) for kernel in DEFAULT_KERNELS)
             )
@@ -335,7 +354,8 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
 
     def _keep(self, fitted: FittedEnsemble, problem: TableProblem) -> None:
         """Store what predictions and reports need."""
-        self.restore(fitted.ensemble, fitted.calibration, make_residuals(fitted.residuals))
+        errors = (make_residuals(fitted.residuals), None) if problem.classes else spread_of(fitted, problem)
+        self.restore(fitted.ensemble, fitted.calibration, *errors)
         self.leaderboard_, self.plan_ = fitted.leaderboard, fitted.plan
         self.held_out_score_ = self._held_out_score(fitted, problem)
         self.held_out_error_ = held_out_error(fitted, problem, self._row_scores)
@@ -360,6 +380,10 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         raise NotImplementedError
 
     def _values(self, X: Any) -> Array:  # (n, t)
+        return self._of_batches(X, self.ensemble.values)
+
+    def _of_batches(self, X: Any, compute: Callable[[Any], Array]) -> Array:
+        """Return what a function computes of the checked inputs, some rows at a time."""
         check_is_fitted(self, "_ensemble")
         inputs = as_inputs(X)
         self._check_width(inputs, reset=False)
@@ -371,15 +395,5 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         inputs = as_fitted_on(inputs, as_table=self._ensemble.encodings[0] is not None)
         with one_thread():
             if not isinstance(inputs, RawTable):
-                return self._ensemble.values(inputs)
-            return np.concatenate([self._ensemble.values(batch) for batch in as_batches(inputs, BATCH_ROWS)])
-
-
-def least_budget(estimator: Any, x: Array, y: Array, kernel: str) -> int:
-    """Return the bytes that are enough for each fit of a search with a kernel on some of the rows, or all."""
-    model = clone(estimator).set_params(kernel=kernel, lam=[1.0] * MOST_LAMBDAS, memory=1)
-    try:
-        model.plan(x, y)
-    except BudgetTooSmall as error:
-        return error.least or 0
-    return 0
+                return compute(inputs)
+            return np.concatenate([compute(batch) for batch in as_batches(inputs, BATCH_ROWS)])

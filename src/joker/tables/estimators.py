@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 PARAMETERS = """
 columns : mapping from str to str, or None
     The kinds of some columns, in place of the decision of the fit: ``"number"``, ``"category"``, ``"group"``,
-    ``"date"`` or ``"drop"``.
+    ``"date"``, ``"text"`` or ``"drop"``.
 scoring : str, callable or None
     The scorer of scikit-learn that `joker.tune` chooses settings by; by default the loss decides.
 effort : int
@@ -50,6 +50,8 @@ device : str, torch.device or "auto"
 memory : int, str or "auto"
     The memory that the fit may take in addition to X and y, such as ``"500MB"``. One member is then fitted,
     without ARD. ``"auto"`` limits only the temporary memory of each kernel model.
+n_jobs : int or None
+    The processes that fit trials, folds and members side by side: see `joker.tune`. The model is the same, bit for bit.
 random_state : int, RandomState or None
     The seed of samples, folds and features. A fit that is ended by ``max_time`` may not be repeatable.
 verbose : int
@@ -196,7 +198,8 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     ----------
     %(parameters)s
     loss : str or Loss
-        The loss, in units of the scaled target: see `KernelRegressor`. ``"auto"`` is the squared loss.
+        The loss, in units of the scaled target: see `KernelRegressor`. ``"auto"`` is the squared loss. With
+        ``"poisson"``, ``"gamma"`` or ``"tweedie"`` held-out rows judge by the deviance.
 
     Attributes
     ----------
@@ -231,12 +234,43 @@ class JokerRegressor(RegressorMixin, TableEstimator):
         """Return the lower and the upper limit of an interval that covers the truth of new rows with this share.
 
         The limits are quantiles of the errors on held-out rows (split conformal prediction): the share holds on average
-        over rows like those of the fit.
+        over rows like those of the fit. Where errors of held-out rows depend on the inputs or on the prediction, they
+        are divided by their scale at each row, and the width follows that scale.
         """
         check_is_fitted(self, "_ensemble")
-        low, high = self._residuals.limits(coverage)
-        f = self.predict(X)
-        return np.column_stack([f + low, f + high])
+        return self._with_errors(X, self._residuals.levels(coverage))
+
+    def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:  # (n, levels)
+        """Return the numbers below which the truth of new rows is with these shares, a column for each.
+
+        They are made as the limits of `predict_interval`: the interval of a coverage of 0.9 is between the quantiles of
+        0.05 and 0.95. A higher quantile is never below a lower one.
+        """
+        check_is_fitted(self, "_ensemble")
+        try:
+            levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        except (TypeError, ValueError):
+            levels = np.zeros(0)
+        if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
+            raise InvalidParameter(
+                f"quantiles must be a number, or several, between 0 and 1, both excluded; got {quantiles!r}. "
+                "Use (0.1, 0.5, 0.9)."
+            )
+        return self._with_errors(X, levels)
+
+    def _with_errors(self, X: Any, levels: Array) -> Array:  # (n, k)
+        """Return the predictions plus the quantiles of the errors at each row."""
+        errors = self._residuals.quantiles(levels)
+
+        def shifted(inputs: Any) -> Array:
+            f = self._ensemble.values(inputs)[:, 0]
+            if self._spread is None:
+                return f[:, None] + errors
+            encoding = self._ensemble.encodings[self._spread.encoding]
+            x = inputs if encoding is None else encoding.transform(inputs)
+            return f[:, None] + self._spread.quantiles(x, f, levels)
+
+        return self._of_batches(X, shifted)
 
     def _encode_target(self, labels: Array) -> tuple[Array, int]:
         try:

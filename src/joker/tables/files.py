@@ -12,6 +12,7 @@ import torch
 from sklearn.base import is_classifier
 
 from joker.errors import InvalidFile
+from joker.estimators.deviance import KernelGamma
 from joker.estimators.estimator import KernelEstimator
 from joker.estimators.files import MAX_CALIBRATION, largest_prediction
 from joker.estimators.probabilities import Calibration
@@ -32,11 +33,15 @@ from joker.tables.encoders import (
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import Ensemble, EnsembleMember, Residuals
 from joker.tables.parsing import parser
+from joker.tables.spread import Spread
 from joker.tables.table import BOOLEAN, DATE
 from joker.tables.table import NUMBER as NUMBER_COLUMN
-from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget
+from joker.tables.table import TEXT as TEXT_COLUMN
+from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget, Trend
+from joker.tables.text import BUCKETS, TextEncoder
 
 VERSION = 3  # of the format: the first with table models
+NEWER_VERSION = 4  # the first with a scale of errors, linear trends and text
 # The attributes of a fitted table model, by their names in the document.
 FITTED = {
     "inputs": "n_features_in_",
@@ -61,7 +66,7 @@ def _describe(model: Any) -> Description:
     for number, member in enumerate(ensemble.members):
         _, inner, of_member = document_of(member.model)
         tensors |= {f"{number}.{name}": tensor for name, tensor in of_member.items()}
-        parts = {"target": encode(member.target), "residuals": encode(member.residuals)}
+        parts = {name: encode(getattr(member, name)) for name in ("target", "residuals", "trend")}
         members.append({"encoding": member.encoding, "weight": member.weight, "model": inner, **parts})
     attributes = {name: getattr(model, attribute, None) for name, attribute in FITTED.items()}
     entries = {
@@ -72,16 +77,28 @@ def _describe(model: Any) -> Description:
         "calibration": encode(model.calibration),
         "residuals": encode(model.residuals),
     }
-    return Description(VERSION, torch.device(members[0]["model"]["device"]), entries, tensors)
+    if model.spread is not None:
+        _, inner, of_model = document_of(model.spread.model)
+        tensors |= {f"{SPREAD}{name}": tensor for name, tensor in of_model.items()}
+        entries["spread"] = {
+            "model": inner,
+            **{name: encode(getattr(model.spread, name)) for name in SPREAD_FIELDS.fields},
+        }
+    encoders = [encoder for one in ensemble.encodings if one is not None for encoder in one.encoders]
+    newer = model.spread is not None or any(member.trend for member in ensemble.members)
+    newer = newer or any(isinstance(one, TextEncoder) for one in encoders)
+    version = NEWER_VERSION if newer else VERSION
+    return Description(version, torch.device(members[0]["model"]["device"]), entries, tensors)
 
 
 def _restore(model: Any, reader: ModelReader) -> None:
     document = reader.document
     entries = {name: reader.decode(document[name]) for name in ("encodings", "n_classes", "calibration", "residuals")}
+    entries["spread"] = spread = _restore_spread(reader) if "spread" in document else None
     entries["members"] = tuple(_restore_member(number, reader) for number in range(len(document["members"])))
     encodings = tuple(entries["encodings"])
     ensemble = Ensemble(encodings, entries["members"], entries["n_classes"])
-    model.restore(ensemble, entries["calibration"], entries["residuals"])
+    model.restore(ensemble, entries["calibration"], entries["residuals"], spread)
     model.held_out_score_ = None  # a fit without held-out rows has none
     if model.max_time == "auto":  # of earlier versions, whose searches depended on the clock
         model.max_time = None
@@ -95,15 +112,42 @@ def _restore(model: Any, reader: ModelReader) -> None:
     PARTS.check(name, entries, sizes, is_classifier=is_classifier(model), width=model.n_features_in_)
 
 
-def _restore_member(number: int, reader: ModelReader) -> EnsembleMember:
-    entry, prefix = reader.document["members"][number], f"{number}."
+def _restore_inner(reader: ModelReader, document: Document, prefix: str) -> KernelEstimator:
     tensors = {name.removeprefix(prefix): t for name, t in reader.tensors.items() if name.startswith(prefix)}
-    inner = restore(replace(reader, document=entry["model"], tensors=tensors))
+    inner = restore(replace(reader, document=document, tensors=tensors))
     if not isinstance(inner, KernelEstimator):
         raise InvalidFile(f"the members of a table model must be kernel estimators; got {type(inner).__name__}")
-    values = {name: reader.decode(entry[name]) for name in MEMBER.fields}
+    return inner
+
+
+def _restore_spread(reader: ModelReader) -> Spread:
+    entry = reader.document["spread"]
+    inner = _restore_inner(reader, entry["model"], SPREAD)
+    values = {name: reader.decode(entry[name]) for name in SPREAD_FIELDS.fields}
+    SPREAD_FIELDS.check("spread", values)
+    if not isinstance(inner, KernelGamma) or np.ndim(inner.intercept_):
+        raise InvalidFile(f"the scale of errors must be a gamma regressor of one output; got {type(inner).__name__}")
+    return Spread(model=inner, **values)
+
+
+def _restore_member(number: int, reader: ModelReader) -> EnsembleMember:
+    entry = reader.document["members"][number]
+    inner = _restore_inner(reader, entry["model"], f"{number}.")
+    values = {name: reader.decode(entry.get(name) if name == "trend" else entry[name]) for name in MEMBER.fields}
     MEMBER.check(f"member {number}", values)
     return EnsembleMember(model=inner, **values)
+
+
+def _spread_reads_the_encoding(v: Mapping[str, Any]) -> bool:
+    """Whether the scale of errors has the inputs of an encoding, and the prediction."""
+    spread: Spread | None = v["spread"]
+    if spread is None:
+        return True
+    if v["is_classifier"] or spread.encoding >= len(v["encodings"]):
+        return False
+    encoding = v["encodings"][spread.encoding]
+    inputs = (v["width"] if encoding is None else encoding.width) if spread.inputs else 0
+    return bool(spread.model.n_features_in_ == inputs + 1)
 
 
 def _members_fit_the_task(v: Mapping[str, Any]) -> bool:
@@ -112,6 +156,8 @@ def _members_fit_the_task(v: Mapping[str, Any]) -> bool:
         is_classifier(one.model) != v["is_classifier"] or (one.target is None) != v["is_classifier"]
         for one in v["members"]
     ):
+        return False
+    if v["is_classifier"] and any(one.trend for one in v["members"]):
         return False
     if any(np.ndim(one.model.intercept_) for one in v["members"] if not v["is_classifier"]):  # several outputs
         return False
@@ -125,7 +171,11 @@ def _members_read_the_encodings(v: Mapping[str, Any]) -> bool:
     if not v["members"] or any(one.encoding >= len(encodings) for one in v["members"]):
         return False
     if None in encodings:  # inputs are used as they are
-        return {*encodings} == {None} and {one.model.n_features_in_ for one in v["members"]} == {v["width"]}
+        plain = {*encodings} == {None} and not any(one.trend for one in v["members"])
+        return plain and {one.model.n_features_in_ for one in v["members"]} == {v["width"]}
+    trends = [one.trend for one in v["members"] if one.trend]
+    if any(one.encoding >= len(encodings) or len(one.coefficients) != encodings[one.encoding].width for one in trends):
+        return False
     columns = [[kind.name for kind in encoding.kinds] for encoding in encodings]
     widths = all(one.model.n_features_in_ == encodings[one.encoding].width for one in v["members"])
     return widths and all(one == columns[0] and len(one) == v["width"] for one in columns)
@@ -136,6 +186,8 @@ def _predictions_are_finite(v: Mapping[str, Any]) -> bool:
     total = 0.0
     for member in v["members"]:
         largest, target = float(largest_prediction(member.model).max()), member.target
+        if member.trend is not None:
+            largest += max(abs(member.trend.low), abs(member.trend.high))
         if target is not None:
             spread = 0.0 if member.residuals is None else float(np.abs(member.residuals).max())
             largest = (largest + spread) * target.deviation + abs(target.mean)
@@ -185,7 +237,29 @@ MEMBER = Fields(
         "weight": Field(NUMBER, low=0, high=1),
         "target": Field(PART, of=(NumberTarget,), nullable=True),
         "residuals": Field(NUMBER, (None,), nullable=True, low=-LARGEST, high=LARGEST),
+        "trend": Field(PART, of=(Trend,), nullable=True),
     }
+)
+SPREAD = "spread."  # before the names of its tensors
+SPREAD_FIELDS = Fields(
+    {
+        "encoding": Field(WHOLE, low=0),
+        "inputs": Field(FLAG),
+        "centre": Field(NUMBER),
+        "width": Field(NUMBER, low=0, open=True),
+        "weight": Field(NUMBER, low=0, high=LARGEST),
+        "low": Field(NUMBER, low=0, open=True),
+        "high": Field(NUMBER, low=0, open=True),
+        "knots": Field(NUMBER, ("thirds",), ascending=True),
+        "thirds": Field(PART, ("thirds",), tuple, of=(Residuals,)),
+    },
+    rules=(
+        ("low must be at most high", lambda v: v["low"] <= v["high"]),
+        (
+            "there must be errors of each third",
+            lambda v: len(v["thirds"]) > 0 and all(third.rows for third in v["thirds"]),
+        ),
+    ),
 )
 PARTS = Fields(
     {
@@ -194,8 +268,10 @@ PARTS = Fields(
         "n_classes": Field(WHOLE, size="classes"),
         "calibration": Field(PART, of=(Calibration,), nullable=True),
         "residuals": Field(PART, of=(Residuals,)),
+        "spread": Field(PART, of=(Spread,), nullable=True),
     },
     rules=(
+        ("the scale of errors must have the inputs of an encoding, in a regressor", _spread_reads_the_encoding),
         ("there must be two classes at least, or none", lambda v: v["n_classes"] > 1 or not v["is_classifier"]),
         (
             "classes must have a calibration with an offset for each, and numbers none",
@@ -225,11 +301,12 @@ SCALE = Field(NUMBER, low=0, open=True)
 LEVELS = Field(TEXT, ("levels",), tuple, distinct=True)
 SCALED = Field(NUMBER, ("levels", "t"), low=-LARGEST, high=LARGEST)
 NULLABLE_NUMBER = Field(PART, of=(NumberEncoder,), nullable=True)
-ENCODERS = (DateEncoder, GroupEncoder, LevelEncoder, NumberEncoder, StatisticEncoder)
+ENCODERS = (DateEncoder, GroupEncoder, LevelEncoder, NumberEncoder, StatisticEncoder, TextEncoder)
 ENCODERS_OF = {
     CATEGORY: (LevelEncoder, StatisticEncoder),
     DATE: (DateEncoder,),
     GROUP: (GroupEncoder,),
+    TEXT_COLUMN: (TextEncoder,),
 }  # else a number
 register(
     Calibration,
@@ -239,7 +316,7 @@ register(
 register(
     ColumnKind,
     ("the text format must be known", lambda v: not v["writing"] or callable(parser(v["writing"]))),
-    kind=Field(TEXT, among=(NUMBER_COLUMN, BOOLEAN, CATEGORY, GROUP, DATE, DROP)),
+    kind=Field(TEXT, among=(NUMBER_COLUMN, BOOLEAN, CATEGORY, GROUP, DATE, TEXT_COLUMN, DROP)),
     code_size=FACTOR,
 )
 register(
@@ -251,6 +328,14 @@ register(
     ),
     form=Field(TEXT, among=(IDENTITY, LOG, CUBE_ROOT)),
     deviation=SCALE,
+)
+register(
+    Trend,
+    ("low must be at most high", lambda v: v["low"] <= v["high"]),
+    encoding=Field(WHOLE, low=0),
+    coefficients=Field(NUMBER, (None,), low=-LARGEST, high=LARGEST),
+    low=Field(NUMBER, low=-LARGEST, high=LARGEST),
+    high=Field(NUMBER, low=-LARGEST, high=LARGEST),
 )
 register(
     Residuals,
@@ -294,6 +379,14 @@ register(
     groups=Field(NUMBER, (None,), tuple, ascending=True, distinct=True),
     size=FACTOR,
     number=NULLABLE_NUMBER,
+)
+register(
+    TextEncoder,
+    ("the functions must be vectors and regressions", lambda v: v["vectors"] <= len(v["offset"])),
+    idf=Field(NUMBER, (BUCKETS,), low=0, high=LARGEST),
+    table=Field(NUMBER, (BUCKETS, "k"), low=-LARGEST, high=LARGEST),
+    offset=Field(NUMBER, ("k",), low=-LARGEST, high=LARGEST),
+    vectors=Field(WHOLE, low=0),
 )
 register(
     Encoding,

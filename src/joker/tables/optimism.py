@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 
 from joker.tables.columns import DROP, GROUP, MIN_GROUP_ROWS, ColumnKind
-from joker.tables.encoding import Encoding, fit_encoding
+from joker.tables.encoding import Encoding, fit_encoding, in_memory
 from joker.tables.problem import TableProblem, validation_of
 from joker.tables.table import DATE, NUMBER, TEXT, RawColumn
 from joker.tables.targets import NumberTarget
@@ -95,18 +95,28 @@ def suspects(problem: TableProblem, kinds: tuple[ColumnKind, ...]) -> Iterator[t
             yield column, what
 
 
-def _suspected(column: RawColumn, kind: ColumnKind) -> str | None:
-    timed = kind.kind == DATE or (column.form == NUMBER and TIME_NAME.fullmatch(column.name) is not None)
-    if timed and (kind.kind == DATE or _is_sorted(column.values)):
-        return TIME if _count_of_distinct(column) >= MIN_SUSPECT_GROUPS else None
-    if GROUP_NAME.fullmatch(column.name) is None and kind.kind != GROUP:
-        return None
-    repeated = MIN_SUSPECT_GROUPS <= _count_of_distinct(column) <= len(column.values) / MIN_GROUP_ROWS
-    return GROUPS if repeated else None
+def time_column(problem: TableProblem) -> RawColumn | None:
+    """Return the first column that may order the rows in time."""
+    columns = (column for column in problem.inputs.columns if not column.missing.any())
+    return next((c for c in columns if _may_be_time(c, c.form) and _distinct(c) >= MIN_SUSPECT_GROUPS), None)
 
 
-def _count_of_distinct(column: RawColumn) -> int:
+def _distinct(column: RawColumn) -> int:
     return len(np.unique(column.levels.codes if column.form == TEXT else column.values))
+
+
+def _may_be_time(column: RawColumn, kind: str) -> bool:
+    named = column.form == NUMBER and TIME_NAME.fullmatch(column.name) is not None
+    return kind == DATE or (named and _is_sorted(column.values))
+
+
+def _suspected(column: RawColumn, kind: ColumnKind) -> str | None:
+    distinct = _distinct(column)
+    if _may_be_time(column, kind.kind):
+        return TIME if distinct >= MIN_SUSPECT_GROUPS else None
+    named = GROUP_NAME.fullmatch(column.name) is not None
+    repeated = MIN_SUSPECT_GROUPS <= distinct <= len(column.values) / MIN_GROUP_ROWS
+    return GROUPS if repeated and (named or kind.kind == GROUP) else None
 
 
 def _is_sorted(values: Array) -> bool:
@@ -159,7 +169,7 @@ def _score(
     table = problem.inputs.some(split.train)
     own, x = fit_encoding(table, y[split.train], problem.classes, kinds=kinds, seed=problem.seed)
     fitted = clone(model).set_params(bandwidth="median", callbacks=None, max_time=np.inf)
-    fitted.fit_sample((x, y[split.train], problem.given_weights(split.train)))
+    fitted.fit_sample((in_memory(x), y[split.train], problem.given_weights(split.train)))
     values = problem.values(fitted, own.transform(problem.inputs.some(split.held)))
     truth = problem.y[split.held]
     if problem.classes:

@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any
 
 from joker.errors import InvalidParameter
-from joker.estimators.resolve import EXACT_ROWS, EXACT_SECONDS, FEATURES, exact_seconds
+from joker.estimators.resolve import EXACT_ROWS, EXACT_SECONDS, FEATURES
 from joker.kernels import Matern12
 from joker.planning import Plan
 from joker.tuning.ard import LAPLACIAN, MATERN12
@@ -35,6 +35,9 @@ ALL_ROWS_EFFORT = 4  # from which on many rows are fitted once more with those t
 GPU_FEATURES = 60_000  # random features on a GPU where the exact kernel takes too long
 GPU_SEARCH_ROWS = 40_000  # as SEARCH_ROWS, on a GPU
 GPU_SECONDS = {1: 8.0, 3: 60.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
+QUICK_GPU_ROWS = 200_000  # as QUICK_REFIT_ROWS, of such a fit
+GPU_STEP_SECONDS = 1e-6  # of its block solves, for each row and column
+FLOAT64_PASSES = 6.0  # passes over the kernel matrix in the time of the one in float64 that certifies the fit
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
 ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 1.5e8, 3e11
@@ -53,11 +56,13 @@ class EncodingStep:
     ard_rows: int = ARD_ROWS
     draw: int = 0  # the number of the draw of samples
     scaling: int = 0  # 0: the best one by the leave-one-out error; 1: the second
+    goal: int = 0  # 0: with or without a linear trend, by the leave-one-out error; 1: the other one
 
     def __str__(self) -> str:
         weights = "equal feature weights" if self.weights == EQUAL else f"ARD for {self.weights}"
         weights = "ARD or equal feature weights" if self.weights == AUTO else weights
         other = ", the second scaling" if self.scaling else ""
+        other += ", with a linear trend if the others have none, else without" if self.goal else ""
         return weights + (f", draw {self.draw + 1}" if self.draw else "") + other
 
 
@@ -152,6 +157,7 @@ def make_search_plan(
     weightable: bool = True,  # whether feature weights may be fitted
     laplacian: bool = True,  # whether distances of the Laplacian are affordable
     scalings: bool = True,  # whether scalings of numbers differ
+    trends: bool = False,  # whether there may be a linear trend beside the kernel
     one_encoding: bool = False,  # of a matrix, or with a memory budget
     gpu: bool = False,
     n_features: Any = AUTO,  # as the user gives it
@@ -181,6 +187,7 @@ def make_search_plan(
         encodings += [(4, EncodingStep(MATERN12, scaling=1))] if scalings else []
         encodings += [(5, EncodingStep(MATERN12, draw=2))]
         encodings += [(5, EncodingStep(LAPLACIAN, draw=1))] if laplacian else []
+    encodings += [(3, EncodingStep(first.weights if first.weights == EQUAL else MATERN12, goal=1))] if trends else []
     if one_encoding:
         encodings = encodings[:1]
     fits = max(folds, 1)
@@ -227,16 +234,22 @@ def _refits(train: int, inputs: int, gpu: bool, n_features: Any, columns: int) -
 
 
 def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[Step]:
-    """The same on a GPU: of all rows, with the exact kernel where a pass over its matrix takes some seconds at most."""
-    one_pass = exact_seconds(Matern12(), train, inputs)
+    """The same on a GPU: with the exact kernel where a pass over its matrix takes some seconds at most."""
+    one_pass = Matern12().gpu_seconds(train, inputs)
     exact = one_pass <= EXACT_SECONDS and n_features in (AUTO, None)
     steps = []
     for effort, allowed in GPU_SECONDS.items():
-        epochs = int(min(max(MIN_EPOCHS, allowed // one_pass), MAX_EPOCHS)) if exact else MAX_EPOCHS
-        m = None if exact or n_features != AUTO else GPU_FEATURES
-        features = GPU_FEATURES if n_features == AUTO else int(n_features or train)
-        seconds = epochs * (one_pass if exact else train * features * columns**0.5 / GPU_ENTRIES_PER_SECOND)
-        steps.append(Step(effort, REFIT, train, 1, seconds, epochs=epochs, n_features=m))
+        rows = min(train, QUICK_GPU_ROWS) if exact and effort == EFFORTS[0] else train
+        if exact:
+            one_epoch = GPU_STEP_SECONDS * rows * columns + Matern12().gpu_seconds(rows, inputs, precise=True)
+            certificate = one_pass * (rows / train) ** 2 * FLOAT64_PASSES
+            epochs = int(min(max(MIN_EPOCHS, (allowed - certificate) // one_epoch), MAX_EPOCHS))
+            steps.append(Step(effort, REFIT, rows, 1, epochs * one_epoch + certificate, epochs=epochs))
+        else:
+            features = GPU_FEATURES if n_features == AUTO else int(n_features or train)
+            seconds = MAX_EPOCHS * train * features * columns**0.5 / GPU_ENTRIES_PER_SECOND
+            m = GPU_FEATURES if n_features == AUTO else None
+            steps.append(Step(effort, REFIT, train, 1, seconds, epochs=MAX_EPOCHS, n_features=m))
     return steps
 
 

@@ -13,6 +13,8 @@ from sklearn.metrics import log_loss
 
 from joker.errors import InvalidParameter
 from joker.estimators.probabilities import fit_calibration
+from joker.estimators.regression import mean_deviance
+from joker.estimators.scoring import log_link_of
 from joker.tables.ensemble import decision_values
 from joker.tables.table import RawTable
 from joker.tables.targets import NumberTarget, residual_quantiles
@@ -73,7 +75,7 @@ class TableProblem:
         return np.asarray(model.predict(x))[:, None]
 
     def decoded(self, values: Array, rows: Array, target: NumberTarget | None) -> tuple[Array, Array | None]:
-        """Return the values of held-out rows in the unit of y, and the quantiles of their residuals."""
+        """Return the values of held-out rows, with their trend, in the unit of y, and quantiles of their residuals."""
         if target is None:
             return values, None
         residuals = residual_quantiles(target.encode(self.y)[rows] - values[:, 0])
@@ -88,8 +90,10 @@ class TableProblem:
         return None if self.row_weights is None else self.row_weights[rows]
 
     def loss(self, rows: Array) -> Callable[[Array], float]:
-        """Return the loss of values of some rows: the squared error, or the log loss of calibrated probabilities."""
+        """Return the loss of values of some rows: the squared error, a deviance, or the log loss of probabilities."""
         y, w = self.y[rows], self.weights(rows)
+        if (deviance := log_link_of(self.estimator)) is not None:
+            return lambda f: mean_deviance(deviance, y, f[:, 0], w)
         if not self.classes:
             return lambda f: float(np.average((f[:, 0] - y) ** 2, weights=w))
         labels = np.arange(self.classes)

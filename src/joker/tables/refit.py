@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -14,34 +15,99 @@ from sklearn.base import clone
 
 from joker.data.arrays import pick
 from joker.errors import OutOfTime
-from joker.estimators import resolve
+from joker.estimators import KernelRegressor, KernelRidge, resolve
 from joker.estimators.probabilities import Calibration, fit_calibration
+from joker.estimators.scoring import log_link_of
 from joker.tables.columns import JUDGED_ROWS
-from joker.tables.encoding import fit_encoding
+from joker.tables.encoding import fit_encoding, in_memory
 from joker.tables.ensemble import MIN_GAIN, Ensemble, EnsembleMember, select_ensemble
 from joker.tables.plan import REFIT, SearchPlan, Step, make_search_plan
 from joker.tables.problem import TableProblem
-from joker.tables.search import FAR, EncodingCandidate, Encodings, fit_rows, has_scalings, random_blocks, searched
+from joker.tables.search import (
+    FAR,
+    EncodingCandidate,
+    Encodings,
+    RowsFit,
+    fit_rows,
+    has_scalings,
+    random_blocks,
+    rows_fit,
+    searched,
+)
 from joker.tables.table import RawTable, is_limited, memory_of_models
-from joker.tables.targets import IDENTITY, NumberTarget, fit_number_target, residual_quantiles, transforms_to_try
+from joker.tables.targets import (
+    IDENTITY,
+    NumberTarget,
+    Trend,
+    fit_number_target,
+    mean_loss_to_try,
+    residual_quantiles,
+    transforms_to_try,
+    unscaled_target,
+)
+from joker.tables.trend import PenalisedTrend, TrendInputs, trend_inputs
 from joker.tuning.ard import GAUSSIAN, MATERN12, ArdSample, best_loo_errors, make_sample
 from joker.tuning.splits import Split
+from joker.tuning.trials import current_workers
 
 Array = NDArray[Any]
 # The Laplacian is better on some sets and too slow on others: the axis "kernels" of benchmarks/search_ablations.py.
 KERNELS_OF_MANY_ROWS = (GAUSSIAN, MATERN12)
 TOL_OF_MANY_ROWS = 0.01  # of the gap; the axis "settings" of benchmarks/search_ablations.py compares a tenth of it
 MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows take twice the time
+LAMBDAS_OF_MEANS = (0.1, 0.3, 1.0, 3.0, 10.0)  # multiples of λ of the squared loss that a loss of log means tries
 SMALLER_LAMBDAS = (10**-0.5, 0.1)  # multiples of λ that are tried on the rows of a search, in one fit
 NARROWER = 2**-0.5  # the step of the bandwidth of a Gaussian that is tried there
 MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
 NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
 MAX_NARROWER = 3  # steps
+MIN_FOLDS = 3  # for errors that are as of members on all rows
+LEAST_LEARNT = 0.7  # share of the errors with three quarters of the rows
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
+MIN_TREND_GAIN = 0.02  # share of the leave-one-out error that a trend must save to be in the first candidates
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
 LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 3e5  # of wide tables, and of tables with many classes: inputs and classes of rows
 FIRST_EPOCHS = 2
 MIN_SECONDS = 0.1  # that a fit has after the time limit
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What the models of a step are fitted to: transformed targets, without their trend if there is one."""
+
+    target: NumberTarget | None  # None for classes
+    y: Array  # (n,), with the trend
+    trends: PenalisedTrend | None = None
+    trend: Trend | None = None
+    of_rows: Array | float = 0.0  # (n,), the values of the trend
+
+    @property
+    def left(self) -> Array:  # (n,)
+        """What a kernel model is fitted to."""
+        return self.y if self.trend is None else self.y - self.of_rows
+
+    @property
+    def searched(self) -> Array:  # (n,)
+        """What the trials of a search are fitted to: no row has a residual of a trend that was fitted to it."""
+        return self.y if self.trends is None else self.trends.residuals
+
+    def with_trend(self, rows: Array, number: int, fold: bool = False) -> Goal:
+        """Return the goal with a trend of some rows; ``number`` is the index of the encoding of the trend."""
+        if self.trends is None:
+            return self
+        inputs = self.trends.inputs.of_fold(rows) if fold else self.trends.inputs
+        trend = self.trends.fit(rows, number, inputs)
+        return replace(self, trend=trend, of_rows=trend.values(inputs.x))
+
+    def total(self, values: Array, rows: Array) -> Array:  # (m, t)
+        """Add the trend of some rows to the values of a kernel model."""
+        return values if self.trend is None else values + np.asarray(self.of_rows)[rows, None]
+
+
+def unscaled_goal(problem: TableProblem) -> Goal:
+    """Return the goal of a loss of the log of the mean: the targets as they are."""
+    target = unscaled_target(problem.y)
+    return Goal(target, problem.targets(target))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +121,8 @@ class EnsembleCandidate:
     first_encoding: Any = None  # of the first fold
     rows: int = 0  # that the model was fitted on
     larger_fits: tuple[Step, ...] = ()  # the fits on more rows that were made of it
+    goal: Goal | None = None  # with the trend of all rows
+    first_trend: Trend | None = None  # of the first fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +174,8 @@ def fit_ensemble(
     kept = [(c, float(weight)) for c, weight in zip(candidates, weights, strict=True) if weight > 0]
     members = tuple(replace(candidate.member, weight=weight) for candidate, weight in kept)
     first = tuple(
-        replace(member, model=candidate.first_model) for member, (candidate, _) in zip(members, kept, strict=True)
+        replace(member, model=candidate.first_model, trend=candidate.first_trend)
+        for member, (candidate, _) in zip(members, kept, strict=True)
     )
     calibration = None
     residuals = np.zeros(0)
@@ -131,8 +200,8 @@ def fit_ensemble(
     )
 
 
-def plan_of(effort: int, encodings: Encodings) -> SearchPlan:
-    """Return the plan of a fit."""
+def plan_of(effort: int, encodings: Encodings, trends: bool = False) -> SearchPlan:
+    """Return the plan of a fit; ``trends`` says whether there are candidates with a trend."""
     problem = encodings.problem
     validation, n = problem.validation, len(problem.y)
     given = list(validation.given) or None
@@ -145,6 +214,7 @@ def plan_of(effort: int, encodings: Encodings) -> SearchPlan:
         weightable=encodings.weightable,
         laplacian=encodings.weightable and encodings.scaled[0].has_laplacian,
         scalings=scalings and has_scalings(encodings.scaled[0].encoding),
+        trends=trends,
         one_encoding=encodings.one_encoding,
         gpu=problem.gpu is not None,
         n_features=problem.estimator.n_features,
@@ -158,9 +228,12 @@ def fit_table(
 ) -> FittedEnsemble:
     """Search, validate, weight and fit the members of an ensemble."""
     limited = is_limited(problem.estimator.memory)
-    transform = None if problem.classes else IDENTITY if limited else choose_target_transform(problem)
-    encodings = Encodings(_with_transformed_target(problem, transform))
-    search = TableSearch(problem, encodings, transform, plan_of(effort, encodings))
+    trends = None if log_link_of(problem.estimator) is not None else trend_inputs(problem)
+    transforms: dict[bool, str | None] = {False: None if problem.classes else IDENTITY}
+    if not problem.classes and not limited:
+        transforms = choose_target_transforms(problem, trends)
+    encodings = Encodings(_with_transformed_target(problem, next(iter(transforms.values()))))
+    search = TableSearch(problem, encodings, transforms, plan_of(effort, encodings, trends is not None), trends)
     found = search.run(progress)
     return replace(found, plan=search.plan)
 
@@ -168,19 +241,37 @@ def fit_table(
 class TableSearch:
     """The search of a plan, with the candidates so far."""
 
-    def __init__(self, problem: TableProblem, encodings: Encodings, transform: str | None, plan: SearchPlan) -> None:
-        self.problem, self.encodings, self.plan = problem, encodings, plan
-        self.target: NumberTarget | None = None if transform is None else fit_number_target(problem.y, transform)
-        self.y = problem.targets(self.target)
-        self.transform = transform
+    def __init__(
+        self,
+        problem: TableProblem,
+        encodings: Encodings,
+        transforms: dict[bool, str | None],  # without and with a trend, the best one first
+        plan: SearchPlan,
+        trends: TrendInputs | None = None,
+    ) -> None:
+        self.problem, self.encodings, self.plan, self.trends = problem, encodings, plan, trends
+        if (deviance := log_link_of(problem.estimator)) is None:
+            self.goals = [self._goal(transform, with_trend) for with_trend, transform in transforms.items()]
+        else:
+            deviance.check_targets(torch.from_numpy(problem.y))
+            self.goals = [unscaled_goal(problem)]
+        # A loss of the log of the mean, which is tried with the settings of each search.
+        tried = isinstance(problem.estimator, KernelRidge) and not plan.many_rows and plan.folds > 0
+        self.mean_loss = mean_loss_to_try(problem.y) if tried else None
         self.folds = problem.validation.folds(problem.codes, plan.folds, plan.parts, problem.seed)
         if problem.classes:
             self.folds = [f for f in self.folds if len(np.unique(problem.y[f.train])) > 1]
         self.sample = self._sample()
-        self.used: list[Any] = []  # encodings of candidates
+        self.used: list[Any] = []  # encodings of candidates and of trends
+        self.trends_encoding: int | None = None  # index
         self.candidates: list[EnsembleCandidate] = []
         self.leaderboard: list[dict[str, Any]] = []
         self.begun: tuple[EncodingCandidate, Any] | None = None  # the first encoding with the settings found for it
+
+    def _goal(self, transform: str | None, with_trend: bool) -> Goal:
+        target = None if transform is None else fit_number_target(self.problem.y, transform)
+        y = self.problem.targets(target)
+        return Goal(target, y, self.trends.penalised(y) if with_trend and self.trends is not None else None)
 
     def run(self, progress: Callable[[int, int, str], None]) -> FittedEnsemble:
         """Do all steps, and return the best ensemble of all efforts; held-out rows are the same for all of them."""
@@ -213,11 +304,12 @@ class TableSearch:
                 self._add(self._refitted(candidate, step))
             return
         assert step.encoding is not None
-        encoding = self.encodings.candidate(step.encoding)
+        goal = self.goals[min(step.encoding.goal, len(self.goals) - 1)]
+        encoding = self.encodings.candidate(step.encoding, None if goal.trends is None else goal.searched)
         self._check_time()
         if encoding is None:
             return
-        self._add(self._searched(encoding, step, quick=step.effort == 1))
+        self._add(self._searched(encoding, step, goal, quick=step.effort == 1))
 
     def _add(self, candidate: EnsembleCandidate) -> None:
         self.candidates.append(candidate)
@@ -241,7 +333,7 @@ class TableSearch:
         some = np.random.RandomState(self.problem.seed).permutation(rows)[: self.plan.sample]
         return np.sort(some)
 
-    def _searched(self, encoding: EncodingCandidate, step: Step, *, quick: bool) -> EnsembleCandidate:
+    def _searched(self, encoding: EncodingCandidate, step: Step, goal: Goal, *, quick: bool) -> EnsembleCandidate:
         """Search the settings of one member, and predict held-out rows with them."""
         problem, x = self.problem, encoding.x
         estimator = clone(problem.estimator)
@@ -253,43 +345,94 @@ class TableSearch:
             estimator.set_params(tol=TOL_OF_MANY_ROWS, device=problem.gpu or estimator.device)
             if encoding.kernels is None and not sp.issparse(x):
                 encoding = replace(encoding, kernels=KERNELS_OF_MANY_ROWS)
-        model, trials = searched(problem, encoding, self.y, rows, estimator, step.fits, quick=quick)
-        facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": self.transform or "classes"}
+        model, trials = searched(problem, encoding, goal.searched, rows, estimator, step.fits, quick=quick)
+        facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": _name_of(goal)}
         self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
         self.begun = self.begun or (encoding, model)
         self._check_time()
         self.used.append(encoding.encoding)
         number = len(self.used) - 1
         if not self.folds:
-            model = fit_rows(problem, clone(model), x, self.y, np.arange(len(self.y)))
-            member = EnsembleMember(number, model, 1.0, self.target)
-            return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(self.y))
+            all_rows = np.arange(len(goal.y))
+            goal = goal.with_trend(all_rows, self._trend_number(goal))
+            model = fit_rows(problem, clone(model), x, goal.left, all_rows)
+            member = EnsembleMember(number, model, 1.0, goal.target, trend=goal.trend)
+            return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(all_rows), goal=goal)
         if self.plan.many_rows:
-            fitted = fit_rows(problem, clone(model), x, self.y, rows)
+            goal = goal.with_trend(self.folds[0].train, self._trend_number(goal))
+            fitted = fit_rows(problem, clone(model), x, goal.left, rows)
             self._check_fit(fitted)
-            bare = EnsembleCandidate(EnsembleMember(number, fitted, 1.0, self.target), np.zeros(0), None, x)
+            member = EnsembleMember(number, fitted, 1.0, goal.target, trend=goal.trend)
+            bare = EnsembleCandidate(member, np.zeros(0), None, x, goal=goal, first_trend=goal.trend)
             return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
-        return self._cross_validated(number, encoding, model)
+        if self.mean_loss is not None:
+            self._add(self._with_mean_loss(number, encoding, model))
+        return self._cross_validated(number, encoding, model, goal)
 
-    def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any) -> EnsembleCandidate:
+    def _trend_number(self, goal: Goal) -> int:
+        """Return the index of the encoding of trends."""
+        if goal.trends is None:
+            return 0
+        if self.trends_encoding is None:
+            self.used.append(goal.trends.inputs.encoding)
+            self.trends_encoding = len(self.used) - 1
+        return self.trends_encoding
+
+    def _cross_validated(self, number: int, encoding: EncodingCandidate, model: Any, goal: Goal) -> EnsembleCandidate:
         """Fit a model to the training rows of each fold, and predict its held-out rows."""
-        problem, first = self.problem, None
+        problem = self.problem
         parts: list[Array] = []
         models: list[Any] = []
-        for fold in self.folds:
-            of_fold, x = encoding.of_fold(problem.inputs, fold.train)
-            first = of_fold if first is None else first
-            fitted = fit_rows(problem, clone(model), x, self.y, fold.train)
+        of_trend = self._trend_number(goal)
+        encoded: list[tuple[Any, Any, Goal]] = []  # the encoding, the inputs and the goal of each fold
+
+        def fits() -> Iterator[RowsFit]:
+            for fold in self.folds:
+                of_fold, x = encoding.of_fold(problem.inputs, fold.train)
+                encoded.append((of_fold, x, goal.with_trend(fold.train, of_trend, fold=True)))
+                yield rows_fit(problem, clone(model), x, encoded[-1][2].left, fold.train)
+
+        for fold, fitted in zip(self.folds, current_workers().map(RowsFit.run, fits()), strict=True):
             self._check_fit(fitted)
-            parts.append(problem.values(fitted, pick(x, fold.held)))
+            _, x, goal_of_fold = encoded[len(models)]
+            parts.append(goal_of_fold.total(problem.values(fitted, pick(x, fold.held)), fold.held))
             models.append(fitted)
             if problem.clock.is_over() and not self.candidates:
                 self.folds = self.folds[: len(parts)]
                 break
         rows = np.concatenate([fold.held for fold in self.folds])
-        held, residuals = problem.decoded(np.concatenate(parts), rows, self.target)
-        member = EnsembleMember(number, models[0], 1.0, self.target, residuals)
-        return EnsembleCandidate(member, held, models[0], encoding.x, first, len(self.folds[0].train))
+        held, residuals = problem.decoded(np.concatenate(parts), rows, goal.target)
+        first, _, first_goal = encoded[0]
+        first_trend = first_goal.trend
+        member = EnsembleMember(number, models[0], 1.0, goal.target, residuals, first_trend)
+        goal = goal.with_trend(np.arange(len(goal.y)), of_trend)
+        return EnsembleCandidate(
+            member, held, models[0], encoding.x, first, len(self.folds[0].train), goal=goal, first_trend=first_trend
+        )
+
+    def _with_mean_loss(self, number: int, encoding: EncodingCandidate, settings: Any) -> EnsembleCandidate:
+        """Return a candidate with the settings of another, and a loss of the log of the mean."""
+        problem, first = self.problem, None
+        given = settings.get_params(deep=False)
+        lams = [factor * given["lam"] for factor in LAMBDAS_OF_MEANS]
+        unfitted = KernelRegressor(**given | {"loss": self.mean_loss, "lam": lams})
+        parts, models = [], []
+        for fold in self.folds:
+            of_fold, x = encoding.of_fold(problem.inputs, fold.train)
+            first = of_fold if first is None else first
+            data = pick(x, fold.train), problem.y[fold.train], problem.given_weights(fold.train)
+            path = clone(unfitted).fit_sample(data).path_
+            self._check_time()
+            parts.append(np.stack(path.predict(pick(x, fold.held)), axis=1))
+            models.append(path.models)
+        held = np.concatenate(parts)
+        loss = problem.loss(np.concatenate([fold.held for fold in self.folds]))
+        best = min(range(len(lams)), key=lambda one: loss(held[:, [one]]))
+        model = models[0][best].set_params(lam=lams[best])
+        goal = unscaled_goal(problem)
+        member = EnsembleMember(number, model, 1.0, goal.target)
+        rows = len(self.folds[0].train)
+        return EnsembleCandidate(member, held[:, [best]], model, encoding.x, first, rows, goal=goal)
 
     def _ensemble(self) -> FittedEnsemble:
         gain = MIN_GAIN_OF_MANY_ROWS if self.plan.many_rows else MIN_GAIN
@@ -302,15 +445,16 @@ class TableSearch:
         if self.begun is not None:
             encoding, estimator = self.begun
         count = int(np.clip(FIRST_ENTRIES // (encoding.x.shape[1] + problem.classes), LEAST_FIRST_ROWS, FIRST_ROWS))
-        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(self.y))[:count])
+        rows = np.sort(np.random.RandomState(problem.seed).permutation(len(problem.y))[:count])
         if problem.classes:  # rows of every class
             rows = np.union1d(np.unique(problem.y, return_index=True)[1], rows)
         model = clone(estimator).set_params(
             tol=FAR, max_epochs=FIRST_EPOCHS, random_state=problem.seed, max_time=MIN_SECONDS
         )
-        model.fit_sample((pick(encoding.x, rows), self.y[rows], problem.given_weights(rows)))
+        goal = replace(self.goals[0], trends=None)
+        model.fit_sample((pick(encoding.x, rows), goal.y[rows], problem.given_weights(rows)))
         model.set_params(max_time=float("inf"))
-        member = EnsembleMember(0, model, 1.0, self.target)
+        member = EnsembleMember(0, model, 1.0, goal.target)
         candidate = EnsembleCandidate(member, np.zeros((0, 1)), None, encoding.x, None, len(rows))
         return fit_ensemble(problem, [encoding.encoding], [candidate], [], self.leaderboard)
 
@@ -339,7 +483,8 @@ class TableSearch:
         if len(rows) > step.rows:
             rows = rows[np.sort(np.random.RandomState(problem.seed).permutation(len(rows))[: step.rows])]
         model = self.for_more_rows(candidate, step, len(rows))
-        model.fit_sample((pick(candidate.x, rows), self.y[rows], problem.given_weights(rows)))
+        assert candidate.goal is not None
+        model.fit_sample((pick(candidate.x, rows), candidate.goal.left[rows], problem.given_weights(rows)))
         self._check_time()
         return replace(self._with_model(candidate, model, len(rows)), larger_fits=(step,))
 
@@ -352,6 +497,9 @@ class TableSearch:
         settings = random_blocks(model, n, candidate.x.shape[1], step.epochs, problem.gpu)
         if problem.gpu is not None:
             settings |= {"device": problem.gpu, "momentum": True}
+            if resolve.stated_dtype(model.precision, model.dtype) is None:
+                # The gap counts rounding errors, and held-out rows decide whether the model is used.
+                settings["precision"] = "float32"
         if problem.clock.limit < float("inf"):
             settings["max_time"] = max(MIN_SECONDS, problem.clock.left)
         return model.set_params(**settings)
@@ -386,7 +534,8 @@ class TableSearch:
             bandwidth=bandwidth * np.asarray(member.model.bandwidth_),
             lam=[factor * float(member.model.lam_) for factor in lambdas],
         )
-        model = fit_rows(problem, model, candidate.x, self.y, self.sample)
+        assert candidate.goal is not None
+        model = fit_rows(problem, model, candidate.x, candidate.goal.left, self.sample)
         self._check_time()
         found = [self._with_model(candidate, one, len(self.sample)) for one in model.path_.models]
         best = min(found, key=lambda one: loss(one.held))
@@ -396,7 +545,9 @@ class TableSearch:
         """Return the candidate with another model, and its predictions of held-out rows."""
         model.set_params(lam=float(model.lam_), callbacks=None, max_time=float("inf"))
         problem, held = self.problem, self.folds[0].held
-        values, residuals = problem.decoded(problem.values(model, pick(candidate.x, held)), held, self.target)
+        assert candidate.goal is not None
+        values = candidate.goal.total(problem.values(model, pick(candidate.x, held)), held)
+        values, residuals = problem.decoded(values, held, candidate.goal.target)
         member = replace(candidate.member, model=model, residuals=residuals)
         return replace(candidate, member=member, held=values, first_model=model, rows=rows)
 
@@ -407,23 +558,54 @@ class TableSearch:
         """
         if not self.plan.all_rows:
             return best
-        n = len(self.problem.y)
+        kept = list(zip(best.kept, best.ensemble.members, strict=True))
+        had_all = [len(self.folds) > 1 or c.rows == len(self.folds[0].train) for c, _ in kept]
+        # Without other processes, the next member is not begun when time is up.
+        fits = (self._fit_on_all_rows(c, m) for (c, m), all_rows in zip(kept, had_all, strict=True) if all_rows)
+        begun = takewhile(lambda _: not self.problem.clock.is_over(), fits)
+        fitted = current_workers().map(RowsFit.run, begun)
         members = []
+        for (candidate, member), all_rows in zip(kept, had_all, strict=True):
+            model = next(fitted, None) if all_rows else None
+            cut_short = model is None or (self.problem.clock.stopped and model.gap_ > member.model.gap_)
+            assert candidate.goal is not None
+            members.append(member if cut_short else replace(member, model=model, trend=candidate.goal.trend))
+        found = replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
+        return found if self.problem.clock.is_over() else replace(found, residuals=self._learnt(best) * best.residuals)
+
+    def _learnt(self, best: FittedEnsemble) -> float:
+        """Return how large the errors of members on all rows are, as a share of those of the models of the folds.
+
+        Held-out errors of models on fewer rows, without another fold, show how fast errors fall: by a power of the
+        number of rows. Without this, intervals would be those of the models of the folds, and too wide.
+        """
+        problem = self.problem
+        if problem.classes or len(self.folds) < MIN_FOLDS or problem.validation.given:
+            return 1.0
+        first, second = self.folds[:2]
+        rows, held = np.intersect1d(first.train, second.train), first.held
+        total: Any = 0.0
         for candidate, member in zip(best.kept, best.ensemble.members, strict=True):
-            had_all = candidate.rows == len(self.folds[0].train) if len(self.folds) == 1 else True
-            if not had_all or self.problem.clock.is_over():
-                members.append(member)
-                continue
-            rows = np.arange(n)
-            if candidate.larger_fits:
-                model = self.for_more_rows(candidate, candidate.larger_fits[-1], n)
-                model.fit_sample((pick(candidate.x, rows), self.y, self.problem.given_weights(rows)))
-                model.set_params(max_time=float("inf"))
-            else:
-                model = fit_rows(self.problem, clone(member.model), candidate.x, self.y, rows)
-            cut_short = self.problem.clock.stopped and model.gap_ > member.model.gap_
-            members.append(member if cut_short else replace(member, model=model))
-        return replace(best, ensemble=replace(best.ensemble, members=tuple(members)))
+            assert member.target is not None
+            assert candidate.goal is not None
+            goal = candidate.goal.with_trend(rows, self._trend_number(candidate.goal))
+            model = fit_rows(problem, clone(member.model), candidate.x, goal.left, rows)
+            f = goal.total(problem.values(model, pick(candidate.x, held)), held)[:, 0]
+            total = total + member.weight * member.target.decode(f, member.residuals)
+        truth = problem.y[held]
+        fewer, more = (float(np.abs(truth - f).mean()) for f in (total, best.held_predictions[: len(held), 0]))
+        if not fewer > 0:
+            return 1.0
+        power = np.log(len(first.train) / len(problem.y)) / np.log(len(rows) / len(first.train))
+        return float(np.clip(more / fewer, LEAST_LEARNT, 1.0) ** power)
+
+    def _fit_on_all_rows(self, candidate: EnsembleCandidate, member: EnsembleMember) -> RowsFit:
+        assert candidate.goal is not None
+        rows, left = np.arange(len(self.problem.y)), candidate.goal.left
+        if candidate.larger_fits:
+            model = self.for_more_rows(candidate, candidate.larger_fits[-1], len(rows))
+            return replace(rows_fit(self.problem, model, candidate.x, left, rows), once=True)
+        return rows_fit(self.problem, clone(member.model), candidate.x, left, rows)
 
 
 def _same_fit(done: Step, step: Step) -> bool:
@@ -437,19 +619,37 @@ def _with_transformed_target(problem: TableProblem, transform: str | None) -> Ta
     return replace(problem, y=fit_number_target(problem.y, transform).encode(problem.y))
 
 
-def choose_target_transform(problem: TableProblem) -> str:
-    """Return the target transform with the smallest leave-one-out squared error in the unit of y, on a sample."""
+def _name_of(goal: Goal) -> str:
+    """Return what a leaderboard calls a goal."""
+    if goal.target is None:
+        return "classes"
+    return f"{goal.target.form}, beside a linear trend" if goal.trends else goal.target.form
+
+
+def choose_target_transforms(problem: TableProblem, trends: TrendInputs | None) -> dict[bool, str | None]:
+    """Return the best target transform without and with a trend, in the order of their losses.
+
+    The loss is the leave-one-out squared error in the unit of y, on a sample.
+    """
     transforms = transforms_to_try(problem.y)
-    if len(transforms) == 1 or not isinstance(problem.inputs, RawTable):
-        return transforms[0]
+    if (len(transforms) == 1 and trends is None) or not isinstance(problem.inputs, RawTable):
+        return {False: transforms[0]}
     sample = make_sample(problem.y, 0, problem.seed, JUDGED_ROWS)
-    y = problem.y[sample.rows]
-    losses = {}
+    rows, y = sample.rows, problem.y[sample.rows]
+    losses: dict[tuple[bool, str], float] = {}
     for transform in transforms:
         target = fit_number_target(y, transform)
         coded = target.encode(y)
-        _, x = fit_encoding(problem.inputs.some(sample.rows), coded, 0, given=problem.columns, seed=problem.seed)
-        wrong = best_loo_errors(x, ArdSample(sample.rows, torch.from_numpy(coded)[:, None]))[:, 0].numpy()
-        found = target.decode(coded - wrong, residual_quantiles(wrong))
-        losses[transform] = float(np.mean((found - y) ** 2))
-    return min(losses, key=lambda transform: losses[transform])
+        _, x = fit_encoding(problem.inputs.some(rows), coded, 0, given=problem.columns, seed=problem.seed)
+        x = in_memory(x)
+        choices = {False: coded}
+        if trends is not None:
+            choices[True] = trends.penalised(target.encode(problem.y)).residuals[rows]
+        for with_trend, left in choices.items():
+            deviation = float(left.std()) or 1.0
+            wrong = best_loo_errors(x, ArdSample(rows, torch.from_numpy(left / deviation)[:, None]))[:, 0].numpy()
+            wrong = wrong * deviation
+            found = target.decode(coded - wrong, residual_quantiles(wrong))
+            losses[with_trend, transform] = float(np.mean((found - y) ** 2))
+    ranked = sorted(losses, key=lambda one: losses[one] * (1 + MIN_TREND_GAIN * one[0]))
+    return {with_trend: next(form for flag, form in ranked if flag == with_trend) for with_trend, _ in ranked}

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from joker.callbacks.progress import show_steps, write_lines
 from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
+from joker.estimators.regression import LOG_LINKS
+from joker.runtime import visible
+from joker.tables.choices import KEPT
 from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import EnsembleMember
@@ -27,7 +31,8 @@ MAX_ROWS = 400  # for the importance of columns
 MIN_ROWS = 50  # of them, where columns are many
 SHUFFLES = 2
 IMPORTANCE_ENTRIES = 1e11  # products of an input of a row and one of a support vector: about ten seconds of a core
-ASSOCIATION_ENTRIES, ASSOCIATION_INPUTS = 2_000_000, 5_000_000  # rows times classes, and rows times inputs
+ASSOCIATION_ENTRIES = 2_000_000  # rows times classes
+ASSOCIATION_INPUTS = 2**22  # entries of the encoded rows that correlations are computed from
 ASSOCIATION_ROWS = 20_000
 MAX_SHOWN = 12  # columns that a line of a summary names
 
@@ -75,8 +80,10 @@ def summary(model: Any) -> str:
     lines = [f"{type(model).__name__}, fitted", *(f"  {name}: {value}" for name, value in _facts(model))]
     for member in model.members_:
         settings = f"{member['kernel']}, bandwidth {member['bandwidth']:.3g}, λ {member['lam']:.3g}"
+        settings += f", loss {member['loss']}" if "loss" in member else ""
+        settings += ", beside a linear trend" if member.get("trend") else ""
         lines.append(f"  member of weight {member['weight']:.2f}: {settings}, gap {member['gap']:.2g}")
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _facts(model: Any) -> Iterator[tuple[str, str]]:
@@ -91,7 +98,11 @@ def _facts(model: Any) -> Iterator[tuple[str, str]]:
     dropped = [f"{c['name']} ({c['encoding']})" for c in model.columns_ if c["kind"] == "left out"]
     if dropped:
         yield "columns left out", _some(dropped)
-    recoded = [f"{c['name']} ({c['kind']}: {c['encoding']})" for c in model.columns_ if c["kind"] not in _PLAIN]
+    recoded = [
+        f"{c['name']} ({c['kind']}: {c['encoding']})"
+        for c in model.columns_
+        if c["kind"] not in _PLAIN or c["encoding"].endswith(KEPT)
+    ]
     if recoded:
         yield "columns recoded", _some(recoded)
     if hasattr(model, "seconds_"):
@@ -104,7 +115,7 @@ _PLAIN = ("left out", "number", "boolean")
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
-    return ", ".join(names[:MAX_SHOWN]) + more
+    return ", ".join(" ".join(name.split()) for name in names[:MAX_SHOWN]) + more
 
 
 def print_summary(model: Any) -> None:
@@ -134,6 +145,8 @@ def member_facts(member: EnsembleMember) -> dict[str, Any]:
         "bandwidth": float(np.min(model.bandwidth_)),
         "gap": model.gap_,
         **({"target": member.target.form} if member.target is not None else {}),
+        **({"loss": model.loss} if is_regressor(model) and getattr(model, "loss", None) in LOG_LINKS else {}),
+        **({"trend": "linear"} if member.trend is not None else {}),
     }
 
 

@@ -17,8 +17,10 @@ from joker import kernels
 from joker.callbacks import Callback, Run
 from joker.data.arrays import pick
 from joker.estimators import resolve
+from joker.estimators.inputs import LabelledRows
 from joker.solvers import Reason
 from joker.solvers.methods.random_blocks import RANDOM as RANDOM_BLOCKS
+from joker.tables.choices import lasting, proposed, with_useful_proposals
 from joker.tables.columns import (
     CATEGORY,
     DROP,
@@ -32,7 +34,7 @@ from joker.tables.columns import (
     useful_groups,
 )
 from joker.tables.encoders import ROBUST, SCALINGS, GroupEncoder, NumberEncoder
-from joker.tables.encoding import Encoding, fit_column, fit_encoding
+from joker.tables.encoding import Encoding, fit_column, fit_encoding, in_memory
 from joker.tables.plan import AUTO, EQUAL, MAX_EPOCHS, EncodingStep
 from joker.tables.problem import TableProblem
 from joker.tables.table import NUMBER, RawTable, is_limited
@@ -47,6 +49,7 @@ from joker.tuning.ard import (
     make_sample,
     minibatches,
 )
+from joker.tuning.halving import TimeBudget
 from joker.tuning.trials import MIN_TUNING_ROWS
 from joker.tuning.tune import Candidates, find_settings
 from joker.tuning.validation import GROUPS
@@ -135,6 +138,7 @@ class Encodings:
 
     def __init__(self, problem: TableProblem) -> None:
         self.problem = problem
+        self.ard_targets = problem.y  # that feature weights are for
         self._weights: dict[Any, Array | None] = {}
 
     @property
@@ -193,8 +197,13 @@ class Encodings:
         encoding, x = fit_encoding(problem.inputs, problem.y, problem.classes, kinds=self.kinds, seed=problem.seed)
         return EncodingCandidate(encoding, x, ROBUST, EQUAL, relevance=AUTO)
 
-    def candidate(self, step: EncodingStep) -> EncodingCandidate | None:
-        """Return the encoding of a step; None: its feature weights could not be fitted."""
+    def candidate(self, step: EncodingStep, y: Array | None = None) -> EncodingCandidate | None:
+        """Return the encoding of a step for some targets, by default those of the problem.
+
+        None: its feature weights could not be fitted.
+        """
+        if y is not None and not self.one_encoding:
+            return with_ard_targets(self, y).candidate(step)
         if self.one_encoding:
             return self.only
         unweighted = self.scaled[min(step.scaling, len(self.scaled) - 1)]
@@ -257,11 +266,23 @@ class Encodings:
             drawn = (some[rows_of_groups(groups[some], m, one)] for one in count(seed))
         else:
             drawn = minibatches(some, m, seed)
-        samples = ard_samples(drawn, problem.y, problem.classes, problem.row_weights)
+        samples = ard_samples(drawn, self.ard_targets, problem.classes, problem.row_weights)
         found = fit_ard(unweighted.x, unweighted.encoding.groups, samples, kernel, problem.clock.is_over)
         if rows is None:
             self._weights[key] = found
         return found
+
+
+def with_ard_targets(encodings: Encodings, y: Array) -> Encodings:
+    """Return the same encodings, with feature weights for other targets."""
+    other = Encodings(encodings.problem)
+    other.ard_targets = y
+    kinds, sample = encodings.kinds_and_sample
+    sample = replace(sample, y=coded_targets(y[sample.rows], 0))
+    other.kinds_and_sample = kinds, sample
+    other.scaled = [replace(one, error=loo_mean_square(one.x[sample.rows], sample)) for one in encodings.scaled]
+    other.weightable = encodings.weightable
+    return other
 
 
 def _kernel_of(step: EncodingStep) -> str:
@@ -300,20 +321,26 @@ def choose_kinds(problem: TableProblem) -> tuple[list[ColumnKind], ArdSample]:
     asked = [j for j, kind in enumerate(kinds) if kind.kind == GROUP]
     by_group = problem.validation.kind == GROUPS
     promising = [] if by_group else promising_groups(problem.inputs, kinds, given, *targets, problem.seed)
-    if places := asked + promising:
-        judged = [rows_of_groups(problem.inputs.columns[j].values, JUDGED_ROWS, problem.seed) for j in places]
-        part = part_of_table(problem, judged)
+    places = asked + promising
+    judged = [rows_of_groups(problem.inputs.columns[j].values, JUDGED_ROWS, problem.seed) for j in places]
+    part = part_of_table(problem, judged)
+    small = replace(problem, inputs=part.inputs, y=part.y)
+    if places or proposed(small, kinds):
         same = same_categories(part.inputs, kinds, given, places)
         no_codes = [replace(kind, kind=NUMBER) if j in asked else kind for j, kind in enumerate(kinds)]
         no_codes = [replace(kind, kind=DROP) if c in same else kind for c, kind in enumerate(no_codes)]
-        _, x = fit_encoding(part.inputs, part.y, part.classes, kinds=no_codes, seed=problem.seed)
-        rest = problem.seed, problem.clock.is_over
-        for j, kind in useful_groups(problem.inputs, kinds, places, RowsOf(part.rows, x), *targets, *rest).items():
+        plain, x = fit_encoding(part.inputs, part.y, part.classes, kinds=no_codes, seed=problem.seed)
+        x, rest = in_memory(x), (problem.seed, problem.clock.is_over)
+        of_rows = RowsOf(part.rows, x)
+        groups = useful_groups(problem.inputs, kinds, places, of_rows, *targets, *rest)
+        for j, kind in lasting(problem, groups, plain, of_rows).items():
             kinds[j] = kind
         # Not where this duplicates an existing category.
         left = [j for j in places if kinds[j].kind == NUMBER and j not in same.values()]
-        for j, kind in useful_categories(part.inputs, kinds, left, x, part.y, part.classes, *rest).items():
+        categories = useful_categories(part.inputs, kinds, left, plain, x, part.y, part.classes, *rest)
+        for j, kind in lasting(problem, categories, plain, of_rows).items():
             kinds[j] = kind
+        kinds = with_useful_proposals(small, kinds, plain, x)
         for c, j in same.items():
             if kinds[j].kind == GROUP:
                 kinds[c] = replace(kinds[c], kind=DROP, reason=f"the same groups as {kinds[j].name!r}")
@@ -339,6 +366,7 @@ def useful_categories(
     table: RawTable,
     kinds: Sequence[ColumnKind],
     places: Sequence[int],
+    encoding: Encoding,
     x: Array,  # (n, d), all columns as they are encoded with numbers
     y: Array,  # (n,)
     classes: int,
@@ -348,15 +376,17 @@ def useful_categories(
     """Return the columns of numbers that reduce the leave-one-out error as categories, such as codes of occupations."""
     useful: dict[int, ColumnKind] = {}
     sample = make_sample(y, classes, seed, JUDGED_ROWS)
-    before = x[sample.rows]
-    error = loo_mean_square(before, sample) if places else 0.0
+    numbers = np.ones(x.shape[1], dtype=bool)  # the inputs that remain
+    added: list[Array] = []
+    error = loo_mean_square(x[sample.rows], sample) if places else 0.0
     for j in places:
         kind = replace(kinds[j], kind=CATEGORY)
         _, part = fit_column(table.columns[j], kind, y, classes, ROBUST, seed)
-        joined = np.hstack([before, part(sample.rows)])
-        found = loo_mean_square(joined, sample)
+        others = numbers & np.isin(np.arange(len(numbers)), encoding.without(kind.name))
+        replaced = [*added, part(sample.rows)]
+        found = loo_mean_square(np.hstack([x[sample.rows][:, others], *replaced]), sample)
         if found < (1 - MIN_CATEGORY_GAIN) * error:
-            useful[j], before, error = kind, joined, found
+            useful[j], numbers, added, error = kind, others, replaced, found
         if out_of_time():
             break
     return useful
@@ -439,28 +469,50 @@ FAR = 0.1  # relative gap above which a last iterate is not usable
 class EndsInTime(Callback):
     """Ends a fit when the time limit of the search is over."""
 
-    problem: TableProblem
+    clock: TimeBudget
 
     def step(self, run: Run) -> str | None:
-        return Reason.TIME.value if self.problem.clock.is_over() else None
+        return Reason.TIME.value if self.clock.is_over() else None
 
     def __deepcopy__(self, memo: object) -> EndsInTime:
         return self  # scikit-learn copies the parameters of an estimator when it clones it
 
 
-def fit_rows(problem: TableProblem, model: Any, x: Any, y: Array, rows: Array) -> Any:
-    """Fit a model to some rows, and return it, or one with random blocks in its place.
+@dataclass(frozen=True, eq=False)
+class RowsFit:
+    """The fit of a model to some rows, with all that it needs in another process."""
 
-    A fit that ends far from the optimum has a last iterate that may be useless, however well the same settings do on
-    fewer rows. Random blocks have a usable average after one epoch.
-    """
-    data = pick(x, rows), y[rows], problem.given_weights(rows)
-    watch = [] if problem.clock.limit == float("inf") else [EndsInTime(problem)]
-    model.set_params(callbacks=watch).fit_sample(data)
-    settings = random_blocks(model, len(rows), x.shape[1], MAX_EPOCHS)
-    if model.gap_ > FAR and not settings.items() <= model.get_params(deep=False).items() and not problem.clock.stopped:
-        model = clone(model).set_params(**settings).fit_sample(data)
-    return model.set_params(callbacks=None)
+    model: Any  # unfitted
+    data: LabelledRows
+    clock: TimeBudget
+    once: bool = False  # whether its settings are those of a fit on many rows, which is usable as it ends
+
+    def run(self) -> Any:
+        """Fit the model, and return it, or one with random blocks in its place.
+
+        A fit that ends far from the optimum has a last iterate that may be useless, however well the same settings do
+        on fewer rows. Random blocks have a usable average after one epoch.
+        """
+        model, x = self.model, self.data[0]
+        if self.once:
+            return model.fit_sample(self.data).set_params(max_time=float("inf"))
+        watch = [] if self.clock.limit == float("inf") else [EndsInTime(self.clock)]
+        model.set_params(callbacks=watch).fit_sample(self.data)
+        settings = random_blocks(model, x.shape[0], x.shape[1], MAX_EPOCHS)
+        known = settings.items() <= model.get_params(deep=False).items()
+        if model.gap_ > FAR and not known and not self.clock.stopped:
+            model = clone(model).set_params(**settings).fit_sample(self.data)
+        return model.set_params(callbacks=None)
+
+
+def rows_fit(problem: TableProblem, model: Any, x: Any, y: Array, rows: Array) -> RowsFit:
+    """Return the fit of a model to some rows."""
+    return RowsFit(model, (pick(x, rows), y[rows], problem.given_weights(rows)), problem.clock)
+
+
+def fit_rows(problem: TableProblem, model: Any, x: Any, y: Array, rows: Array) -> Any:
+    """Fit a model to some rows, and return it, or one with random blocks in its place."""
+    return rows_fit(problem, model, x, y, rows).run()
 
 
 def random_blocks(model: Any, n: int, d: int, epochs: int, device: Any = None) -> dict[str, Any]:
@@ -497,6 +549,6 @@ def searched(
     asked = Candidates(candidate.kernels, relevance=candidate.relevance, n_trials=n_trials, rows=stages)
     splits = problem.validation.search_splits(rows, problem.codes, problem.seed)
     weights = problem.given_weights(rows)
-    x = candidate.x if len(rows) == len(y) else pick(candidate.x, rows)
+    x = in_memory(candidate.x) if len(rows) == len(y) else pick(candidate.x, rows)
     found = find_settings(x, some, weights, model, asked, scoring=problem.scoring, budget=problem.clock, splits=splits)
     return model, found.table

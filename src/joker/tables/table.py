@@ -22,18 +22,22 @@ from torch import Tensor
 from joker.data import Store, StoreRows
 from joker.data.arrays import as_array
 from joker.data.readers.open import (
+    CATEGORIES,
+    WORDS,
     booleans_of_numbers,
     is_frame,
     is_object,
     is_raw_table,
     numbers_of_frame,
+    objects_of_frame,
     open_frame,
     read_raw_table,
+    text_and_dates_of_frame,
 )
 from joker.data.readers.table import is_number, is_text
 from joker.data.readers.text import MISSING_WORDS
 from joker.data.schema import listed, repeated, unnamed
-from joker.errors import BudgetTooSmall, InvalidData, InvalidParameter
+from joker.errors import BudgetTooSmall, InvalidCell, InvalidData, InvalidParameter
 from joker.estimators import resolve
 from joker.runtime import format_bytes, format_least
 
@@ -222,10 +226,11 @@ def _from_records(X: Sequence[Mapping[str, Any]]) -> RawTable:
 def _from_frame(X: Any) -> RawTable:
     frame = open_frame(X)
     names = [str(name) for name in frame.columns]
-    found = _number_columns(frame, names)
-    if len(found) < len(names):  # one by one, frame[:, j] would list all names each time
-        others = enumerate(frame.iter_columns())
-        found |= {j: _from_series(names[j], series) for j, series in others if j not in found}
+    found = _number_columns(frame, names) | _text_and_date_columns(frame, names)
+    others = [j for j in range(len(names)) if j not in found]
+    if others:  # one by one, frame[:, j] would list all names each time
+        rest = frame[:, others] if found else frame
+        found |= {j: _from_series(names[j], series) for j, series in zip(others, rest.iter_columns(), strict=True)}
     return _checked([found[j] for j in range(len(names))], named=True, rows=len(frame))
 
 
@@ -242,6 +247,26 @@ def _number_columns(frame: Any, names: Sequence[str]) -> dict[int, RawColumn]:
         some = places[start : start + step]
         for j, values in zip(some, numbers_of_frame(frame, some).T, strict=True):
             found[j] = RawColumn(names[j], forms[j], values)
+    return found
+
+
+def _text_and_date_columns(frame: Any, names: Sequence[str]) -> dict[int, RawColumn]:
+    """Return the columns of text and dates of a frame of pandas with few rows by their places.
+
+    Many columns are converted at a time, as those of numbers are. With many rows that would hold many columns of
+    Python objects at a time, and each column has enough work of its own.
+    """
+    if len(frame) * len(names) > BLOCK_ENTRIES:
+        return {}
+    kinds = text_and_dates_of_frame(frame)
+    found = {}
+    for kind in set(kinds.values()):
+        places = [j for j, other in kinds.items() if other == kind]
+        for j, values in zip(places, objects_of_frame(frame, places).T, strict=True):
+            if kind in (WORDS, CATEGORIES):
+                found[j] = RawColumn(names[j], TEXT, _as_text(values.tolist()), declared_category=kind == CATEGORIES)
+            else:
+                found[j] = RawColumn(names[j], DATE, values.astype(DATE_TYPE))
     return found
 
 
@@ -340,7 +365,7 @@ def _kind_of(name: str, value: Any) -> str:
         return TEXT
     if isinstance(value, datetime.date | datetime.datetime | np.datetime64):
         return DATE
-    raise TypeError(
+    raise InvalidCell(
         f"the argument must be a string or a real number in every cell; column {name!r} contains "
         f"{type(value).__name__}. Leave the column out, or turn it into columns of numbers or text."
     )

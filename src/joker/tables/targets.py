@@ -23,6 +23,7 @@ from joker.tables.table import RawTable, is_matrix, is_missing, read_table, spli
 Array = NDArray[Any]
 IDENTITY, LOG, CUBE_ROOT = "identity", "log", "cube root"
 MAX_SKEW = 2.0  # the absolute skewness above which target transforms are tried
+NEAR_ZERO = 0.2  # share of the mean: counts and costs have targets below it
 MAX_EXPONENT = 700.0  # exponentials of larger numbers are not finite
 RESIDUALS = 64  # quantiles of the residuals that a smearing estimate averages over
 
@@ -62,6 +63,22 @@ class NumberTarget:
         return self.low - margin, self.high + margin
 
 
+@dataclass(frozen=True, eq=False)
+class Trend:
+    """A linear function of encoded inputs; far from the training data it ends at limits."""
+
+    encoding: int  # index, of an encoding without feature weights
+    coefficients: Array  # (d,)
+    intercept: float
+    low: float
+    high: float
+
+    def values(self, x: Array) -> Array:  # (n, d) -> (n,)
+        """Return the trend on the scale of the fit."""
+        values: Array = np.clip(x.astype(np.float64) @ self.coefficients + self.intercept, self.low, self.high)
+        return values
+
+
 def fit_number_target(y: Array, transform: str) -> NumberTarget:
     """Learn the scale of a target after a transform."""
     transformed = _transformed(y, transform)
@@ -80,6 +97,22 @@ def transforms_to_try(y: Array) -> list[str]:
     if abs(skew) <= MAX_SKEW:
         return [IDENTITY]
     return [IDENTITY, LOG] if (y > 0).all() else [IDENTITY, CUBE_ROOT]
+
+
+def unscaled_target(y: Array) -> NumberTarget:
+    """Return the target of a model of the log of the mean, which scales its targets itself."""
+    return NumberTarget(IDENTITY, 0.0, 1.0, float(y.min()), float(y.max()))
+
+
+def mean_loss_to_try(y: Array) -> str | None:
+    """Return the loss of the log of the mean that may suit a target: of counts, or of costs with heavy tails."""
+    if len(y) < 2 or y.min() < 0 or y.min() > NEAR_ZERO * y.mean() or y.std() == 0:
+        return None
+    if (y == np.round(y)).all():
+        return "poisson" if y.max() > 1 else None
+    if transforms_to_try(y) == [IDENTITY]:
+        return None
+    return "gamma" if y.min() > 0 else "tweedie"
 
 
 def residual_quantiles(residuals: Array) -> Array:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -28,8 +28,9 @@ from joker.estimators.estimator import KernelEstimator
 from joker.estimators.inputs import LabelledRows
 from joker.estimators.regression import KernelQuantile, level_residuals
 from joker.estimators.resolve import divided_by
-from joker.estimators.scoring import mean_loss_at_zero, score_path
+from joker.estimators.scoring import log_link_of, mean_loss_at_zero, score_path
 from joker.kernels import Kernel
+from joker.runtime.devices import one_thread
 from joker.solvers.problem import AUTO
 from joker.tuning.ard import MATERN12, STEPS, FeatureWeights, ard_samples, fit_ard, minibatches, search_sample_rows
 from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, TimeBudget, Trial
@@ -62,12 +63,19 @@ class Runner(Protocol):
     def to_send(self) -> Runner: ...
 
 
+Part, Result = TypeVar("Part"), TypeVar("Result")
+
+
 class TrialWorkers:
     """Runs the fits of trials. This class runs them one after the other, in this process."""
 
     def run(self, runner: Runner, fits: Sequence[TrialFit]) -> list[TrialResult]:
         """Return the results of fits that do not depend on each other, in their order."""
         return [runner.fit_and_score(fit) for fit in fits]
+
+    def map(self, work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+        """Yield the results of other independent work, in the order of its parts."""
+        return map(work, parts)
 
 
 IN_TURN = TrialWorkers()
@@ -213,12 +221,13 @@ class TrialRunner:
     def fit_and_score(self, fit: TrialFit) -> TrialResult:
         """Fit the estimator of a trial on the rows of one split, and score each λ on its held-out rows."""
         started = time.perf_counter()
-        model = fit.estimator.set_params(max_time=self.limit.left)
-        model.fit_sample(self._labelled(self._training_rows(fit.split, fit.rows)))
-        held = self._held(fit.stage, fit.split)
-        if is_classifier(model):
-            held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may be missing in the training rows
-        scores = score_path(model.path_.models, self._labelled(held), self.scorer)
+        with one_thread(torch.device(fit.estimator.device or "cpu").type == "cpu"):  # equal results on any cores
+            model = fit.estimator.set_params(max_time=self.limit.left)
+            model.fit_sample(self._labelled(self._training_rows(fit.split, fit.rows)))
+            held = self._held(fit.stage, fit.split)
+            if is_classifier(model):
+                held = held[np.isin(self.y[held], model.classes_)]  # a class of one row may have no training row
+            scores = score_path(model.path_.models, self._labelled(held), self.scorer)
         return TrialResult(scores, time.perf_counter() - started)
 
     def to_send(self) -> TrialRunner:
@@ -410,6 +419,10 @@ def penalty_scale(model: KernelEstimator, y: NDArray[Any], w: NDArray[np.float64
     if not is_classifier(model):
         counted = y if w is None else y[w > 0]
         targets = torch.tensor(counted.reshape(len(counted), -1), dtype=torch.float64)
+        if (loss := log_link_of(model)) is not None:  # its curvature at the mean, of targets scaled or not
+            weight = 1.0 if w is None else float(w[w > 0].mean())
+            mean = 1.0 if model.get_params()["scale_target"] else float(targets.mean())
+            return weight * mean**loss.s if mean > 0 else 1.0
         targets = targets - targets.mean(dim=0)
         if model.get_params()["scale_target"]:
             targets = targets / targets.square().mean(dim=0).sqrt().where(targets.any(dim=0), 1.0)

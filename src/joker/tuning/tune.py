@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from joker.data import Store, StoreRows, TaskGuess, guess_task
 from joker.data.arrays import INPUT_DTYPES, as_array, device_of
 from joker.distributed import current
-from joker.errors import InvalidParameter, UnknownName
+from joker.errors import BudgetTooSmall, InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.classification import KernelClassifier
 from joker.estimators.estimator import KernelEstimator
@@ -29,12 +30,13 @@ from joker.estimators.regression import KernelQuantile, KernelRidge, shift_level
 from joker.estimators.resolve import get_kernel
 from joker.estimators.scoring import check_scorer
 from joker.kernels import Kernel, get
-from joker.runtime import parse_device
+from joker.runtime import format_bytes, format_least, parse_device
 from joker.solvers.problem import AUTO
 from joker.tuning.ard import powers_to_try
 from joker.tuning.halving import Search, TimeBudget, Trial, stage_rows
+from joker.tuning.processes import workers_for
 from joker.tuning.splits import Split, ranking_score, strata
-from joker.tuning.trials import MIN_TUNING_ROWS, TrialRunner, make_trial_runner
+from joker.tuning.trials import MIN_TUNING_ROWS, TrialRunner, make_trial_runner, trials_on
 from joker.tuning.validation import make_validation
 
 COLUMNS = ("stage", "rows", "kernel", "bandwidth", "relevance", "lam", "loss", "score", "seconds")
@@ -128,6 +130,7 @@ def _name(kernel: Any) -> str:
     return kernel if isinstance(kernel, str) else kernel.name
 
 
+MOST_LAMBDAS = 5  # of a trial whose λ the search chooses, at most
 DEFAULT_KERNELS = ("gaussian", "matern12", "laplacian")  # for smooth targets, rough ones, and rough in single inputs
 TASKS: dict[str, type[KernelEstimator]] = {"classification": KernelClassifier, "regression": KernelRidge}
 
@@ -153,6 +156,7 @@ def tune(
     memory: int | str | None = None,
     device: str | torch.device | None = None,
     random_state: int | np.random.RandomState | None = None,
+    n_jobs: int | None = None,
     verbose: int | None = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Tuned:
@@ -233,6 +237,11 @@ def tune(
         included; the ``max_time`` of the estimator limits it. A warning and ``stopped_by_time`` say that time was up.
     memory, device, random_state, verbose
         As in the estimator; they replace its own. ``verbose`` applies to the fit on all rows.
+    n_jobs : int, optional
+        The processes that run trials side by side, as in scikit-learn: -1 is one for each core that the process may
+        use, and None is one, unless ``joblib.parallel_config`` says otherwise. The result is the same, bit for bit,
+        unless ``max_time`` ends the search. A process takes some seconds to start, and some 300 MB. With ``memory``,
+        on a GPU, in a group of processes and inside another parallel call, trials run one after the other.
     callback : callable, optional
         Called with each entry of the table as soon as it is known, for example ``print``.
 
@@ -269,18 +278,21 @@ def tune(
     splits = {"cv": cv, "groups": groups, "time": time}
     limits = {"scoring": scoring, "n_trials": n_trials, "max_time": max_time}
     check_processes(model, y=targets, search={**asked, **splits, **limits})
-    found = find_settings(
-        x,
-        targets,
-        w,
-        model,
-        Candidates(kernels, bandwidths, lam, relevance, rows, _checked_trials(n_trials)),
-        scoring=scoring,
-        device=device_of(X, model.device),
-        budget=budget,
-        report=callback,
-        splits=_asked_splits(model, targets, w, cv, groups, time),
-    )
+    place = device_of(X, model.device)
+    to_try = Candidates(kernels, bandwidths, lam, relevance, rows, _checked_trials(n_trials))
+    with trials_on(workers_for(n_jobs, model.memory, place)), _naming_budget_of_all(model, x, targets, to_try):
+        found = find_settings(
+            x,
+            targets,
+            w,
+            model,
+            to_try,
+            scoring=scoring,
+            device=place,
+            budget=budget,
+            report=callback,
+            splits=_asked_splits(model, targets, w, cv, groups, time),
+        )
     if budget.stopped:
         warnings.warn(
             f"max_time={budget.limit:g} has ended the search after {len(found.table)} trials. Use a longer time, or "
@@ -289,7 +301,8 @@ def tune(
             stacklevel=2,
         )
     search_seconds = budget.spent
-    model.fit(X, y, sample_weight=sample_weight)
+    with _naming_budget_of_all(model, x, targets, to_try):
+        model.fit(X, y, sample_weight=sample_weight)
     if isinstance(model, KernelQuantile):
         shift_levels(model, *found.runner.held_out_levels(model, found.trial.candidate, found.trial.rows))
     fit_seconds = budget.spent - search_seconds
@@ -367,6 +380,37 @@ def find_settings(
     model.set_params(kernel=winner["kernel"], bandwidth=runner.bandwidth(best.candidate), lam=winner["lam"])
     criterion = "ranking" if ranking else "loss" if scoring is None else "scoring"
     return FoundSettings(runner, table, winner, best, criterion)
+
+
+@contextmanager
+def _naming_budget_of_all(model: KernelEstimator, x: Any, y: NDArray[Any], candidates: Candidates) -> Iterator[None]:
+    """In the error for a memory budget, name one that is enough for all fits of a search and the one on all rows."""
+    try:
+        yield
+    except BudgetTooSmall as error:
+        kernels = DEFAULT_KERNELS if candidates.kernels is None else candidates.kernels
+        kernels = kernels if isinstance(kernels, Sequence) and not isinstance(kernels, str) else [kernels]
+        lambdas = np.size(model.lam if candidates.lam is None else candidates.lam)
+        least = max(error.least or 0, *(least_budget(model, x, y, kernel, lambdas) for kernel in kernels))
+        raise BudgetTooSmall.naming(
+            least,
+            f"every fit of the search and the fit on all rows; {format_bytes(resolve.budget(model.memory) or 0)} is "
+            f"given and the largest takes at least {format_least(least)}",
+            ", or fewer rows",
+        ) from error
+
+
+def least_budget(model: KernelEstimator, x: Any, y: NDArray[Any], kernel: str | Kernel, lambdas: int = 1) -> int:
+    """Return the bytes that are enough for each fit of a search with a kernel on some of the rows, or all."""
+    least = 0
+    for bandwidth in (1.0, [1.0] * x.shape[1])[: 1 + get(kernel).has_bandwidth]:
+        lam = [1.0] * max(lambdas, MOST_LAMBDAS)
+        one = clone(model).set_params(kernel=kernel, bandwidth=bandwidth, lam=lam, memory=1)
+        try:
+            one.plan(x, y)
+        except BudgetTooSmall as error:
+            least = max(least, error.least or 0)
+    return least
 
 
 def _problem(X: Any, y: Any, given: Any, task: str | None) -> tuple[Any, Any, KernelEstimator, TaskGuess | None]:

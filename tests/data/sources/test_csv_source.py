@@ -163,7 +163,11 @@ BAD = [
     ("a,b\n", InvalidData, r"a header and no rows"),
     ("a,a\n1,2\n", InvalidData, r"names of columns must differ; 'a'"),
     ('a,b\n1,2\n"3,4\n5,6', InvalidData, r"every row must have 2 fields; row 1 has 1"),
-    ("a,b\n" + "1" * 200_000 + ",2\n", InvalidFile, r"reading its first line failed \(field larger"),
+    (
+        "a,b\n" + "1" * 200_000 + ",2\n",
+        InvalidFile,
+        r"at most 131,072 characters in its first line; reading it failed \(field larger",
+    ),
     (b"\xff\xfe1\x00,\x002\x00\n\x00" * 9, InvalidFile, r"must be text in UTF-8"),
 ]
 

@@ -318,6 +318,35 @@ def numbers_of_frame(frame: Any, places: Sequence[int]) -> NDArray[np.float64]: 
     return np.asarray(some.cast(polars.Float64).to_numpy())
 
 
+WORDS, CATEGORIES = "text", "categories of text"
+
+
+def text_and_dates_of_frame(frame: Any) -> dict[int, str]:
+    """Return the places of the columns of text and of dates that `objects_of_frame` reads, and the kind of each.
+
+    These are columns of a frame of pandas whose type says that all values are text, or dates without a time zone. The
+    kind of dates is their NumPy type, whose unit may differ.
+    """
+    if not frame.implementation.is_pandas():
+        return {}
+    return {j: kind for j, t in enumerate(frame.to_native().dtypes.tolist()) if (kind := _pandas_kind(t)) is not None}
+
+
+def _pandas_kind(kind: Any) -> str | None:
+    import pandas as pd
+
+    if isinstance(kind, np.dtype):
+        return kind.str if kind.kind == "M" else None
+    if isinstance(kind, pd.CategoricalDtype):
+        return CATEGORIES if isinstance(kind.categories.dtype, pd.StringDtype) else None
+    return WORDS if isinstance(kind, pd.StringDtype) else None
+
+
+def objects_of_frame(frame: Any, places: Sequence[int]) -> NDArray[Any]:  # (n, k)
+    """Return some columns of one kind, text or dates, of a frame of pandas as one array."""
+    return np.asarray(frame.to_native().iloc[:, list(places)].to_numpy())
+
+
 def is_object(series: Any) -> bool:
     """Return whether a column of a frame has Python objects of several types."""
     import narwhals.stable.v2 as nw

@@ -31,8 +31,10 @@ from joker.data.readers.source import (
 from joker.data.readers.table import NO_COLUMNS, ArrowSource, arrow_schema, is_number, need_pyarrow, with_columns
 from joker.data.schema import unnamed
 from joker.errors import InvalidData, InvalidFile, InvalidParameter
+from joker.runtime import format_bytes
 
 HEAD_BYTES = 2**20  # from which delimiter, header and kinds of columns are found
+MAX_HEAD_BYTES = 2**23  # the same of wide tables, whose header and first row are longer
 TEXT_BLOCK_BYTES = 2**20  # of complete rows that are parsed at a time
 MAX_ROW_BYTES = 2**26  # a longer row is an error, for example a quotation mark that is never closed
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write
@@ -73,10 +75,12 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first complete lines."""
+    """Return the first complete lines, two at least."""
     with reading(path), open_text(path) as file:
         head = file.read(HEAD_BYTES)
         head += file.readline(HEAD_BYTES)
+        while len((head + b".").splitlines()) <= 2 and (more := file.readline(MAX_HEAD_BYTES - len(head))):
+            head += more
     if not head.removeprefix(BYTE_ORDER_MARK).strip():
         refuse_empty(str(path), "the file is empty")
     return head
@@ -102,6 +106,11 @@ def detect_format(
         raise InvalidParameter(f"decimal must be '.' or ','; got {decimal!r}. Use ',' for numbers such as 0,5.")
     if header not in (True, False, "auto"):
         raise InvalidParameter(f"header must be True, False or 'auto'; got {header!r}. Use 'auto'.")
+    if len(head) >= MAX_HEAD_BYTES and len(head.splitlines()) == 1:
+        raise InvalidFile(
+            f"{path} must be delimited text whose first line takes at most {format_bytes(MAX_HEAD_BYTES)}; it takes "
+            "more. Write wider tables as .parquet."
+        )
     text = _decode(path, head)
     delimiter = delimiter or _delimiter(path, text)
     records = _records(path, text, delimiter)
@@ -162,7 +171,8 @@ def _decode(path: Path, head: bytes) -> str:
     try:
         return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError as error:
-        if len(head) == 2 * HEAD_BYTES and error.end >= len(head) - 4:  # a character that is cut at the end of the head
+        cut = len(head) in (2 * HEAD_BYTES, MAX_HEAD_BYTES) and error.end >= len(head) - 4
+        if cut:  # in the last character of the head
             return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore")
         raise InvalidFile(f"{path} must be text in UTF-8; {error}. Save it in that encoding.") from error
 
@@ -186,7 +196,8 @@ def _records(path: Path, text: str, delimiter: str) -> list[tuple[list[str], int
         return list(islice(((fields, reader.line_num) for fields in reader if fields), 2))
     except (csv.Error, TypeError) as error:
         raise InvalidFile(
-            f"{path} must be delimited text; reading its first line failed ({error}). Check it."
+            f"{path} must be delimited text with fields of at most {csv.field_size_limit():,} characters in its first "
+            f"line; reading it failed ({error}). Shorten the names, or correct the quotation marks."
         ) from error
 
 

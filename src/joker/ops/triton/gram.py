@@ -50,6 +50,7 @@ def differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE: tl.constexpr
     # A product of zeros costs nothing and gives the sum a layout of 4 × 4 entries for each thread, so that an
     # input that is loaded is used for four of them; without it most of the time is spent on loads.
     total = tl.dot(tl.zeros((R, 16), tl.float32), tl.zeros((16, C), tl.float32), input_precision="ieee")
+    total = total.to(x.dtype.element_ty)
     for _ in range(0, d, UNROLL):
         for k in tl.static_range(UNROLL):
             a = tl.load(x + k * x_stride, mask=here, other=0.0)
@@ -67,11 +68,15 @@ def differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE: tl.constexpr
 def add_terms(total, value, v, columns, T: tl.constexpr):
     """Add the terms of these columns to k(x, z) v, for the T columns of v that a program takes (1: a vector).
 
-    Several columns are sums of two float16 numbers, the high parts first and then the low ones. So are the entries of
-    the kernel, and tensor cores multiply the parts, and add in float32.
+    Several columns in float32 are sums of two float16 numbers, the high parts first and then the low ones. So are the
+    entries of the kernel, and tensor cores multiply the parts, and add in float32.
     """
     if T == 1:
         total += tl.sum(value * tl.load(v + columns)[None, :], axis=1)
+    elif value.dtype == tl.float64:
+        for k in tl.static_range(T):
+            terms = tl.sum(value * tl.load(v + columns * T + k)[None, :], axis=1)
+            total += tl.where(tl.arange(0, T)[None, :] == k, terms[:, None], 0.0)
     else:
         weight = tl.load(v + columns[:, None] * (2 * T) + tl.arange(0, 2 * T)[None, :])
         high = value.to(tl.float16)
@@ -81,9 +86,10 @@ def add_terms(total, value, v, columns, T: tl.constexpr):
 
 
 @triton.jit
-def no_terms(R: tl.constexpr, T: tl.constexpr):
-    """Return the sum of no terms."""
-    return tl.zeros((R,) if T == 1 else (R, 2 * T), dtype=tl.float32)
+def no_terms(out, R: tl.constexpr, T: tl.constexpr):
+    """Return the sum of no terms, in the type of the result."""
+    dtype = out.dtype.element_ty
+    return tl.zeros((R,) if T == 1 else (R, T) if dtype == tl.float64 else (R, 2 * T), dtype=dtype)
 
 
 @triton.jit
@@ -94,7 +100,8 @@ def store_total(total, out, unit, split, rows, inside, n, t, R: tl.constexpr, T:
         tl.store(place + rows, total, mask=inside)
     else:
         outputs = tl.program_id(2) * T + tl.arange(0, T)
-        total = tl.sum(tl.reshape(total, (R, 2, T)), axis=1) * tl.load(unit + outputs)[None, :]
+        if total.dtype != tl.float64:
+            total = tl.sum(tl.reshape(total, (R, 2, T)), axis=1) * tl.load(unit + outputs)[None, :]
         place += rows[:, None].to(tl.int64) * t + outputs[None, :]
         tl.store(place, total, mask=inside[:, None] & (outputs[None, :] < t))
 
@@ -123,11 +130,14 @@ def difference_product_kernel(
     x_stride, z_stride, v_length,
     SQUARE: tl.constexpr, PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
-    """Write k(x, z) v over a share of the rows of z, for R rows of x and T columns of v (1: a vector)."""
+    """Write k(x, z) v over a share of the rows of z, for R rows of x and T columns of v (1: a vector).
+
+    In float64, where a number that is not in a tensor would be rounded to float32, x and z have the unit 1.
+    """
     rows = tl.program_id(0) * R + tl.arange(0, R)
     split = tl.program_id(1)
     v += tl.program_id(2) * v_length
-    total = no_terms(R, T)
+    total = no_terms(out, R, T)
     for start in range(split * share, tl.minimum(split * share + share, b), C):
         columns = start + tl.arange(0, C)
         r = differences(x, z, rows, columns, d, x_stride, z_stride, SQUARE, R, C)
@@ -161,7 +171,7 @@ def radial_product_kernel(
     norm = tl.load(x_norm + rows)
     if ONCE:
         high, low = tl.load(x + x_tile), tl.load(x_low + x_tile)
-    total = no_terms(R, T)
+    total = no_terms(out, R, T)
     nearest = tl.full((R,), float("inf"), tl.float32)
     for first in range(split * share, tl.minimum(split * share + share, b), C):
         columns = first + tl.arange(0, C)
@@ -207,7 +217,7 @@ def near_rows_kernel(
         inside = start + tl.arange(0, R) < length
         rows = tl.load(near_rows + start + tl.arange(0, R), mask=inside, other=0)
         left = rows.to(tl.int64) * d
-        total = no_terms(R, T)
+        total = no_terms(out, R, T)
         for first in range(0, b, C):
             columns = first + tl.arange(0, C)
             # For the layout of the sum: see `differences`.
@@ -220,7 +230,7 @@ def near_rows_kernel(
             total = add_terms(total, profile(square, PROFILE), v, columns, T)
         store_total(total, out, v_unit, 0, rows, inside, n, t, R, T)
         for split in range(1, splits):
-            store_total(no_terms(R, T), out, v_unit, split, rows, inside, n, t, R, T)
+            store_total(no_terms(out, R, T), out, v_unit, split, rows, inside, n, t, R, T)
 
 
 @triton.jit

@@ -98,6 +98,7 @@ class _Search:
         self.times_K, self.kink, self.products = times_K, kink, 0
         self.h, self.g, self.a, self.low, self.high = column
         self.Ks = np.zeros_like(self.a)
+        self.flat = not self.h.any()  # products with a curvature of 0 are left out
         self.inverse = 1 / (diagonal + self.h)  # preconditioner: ψ″ may differ by orders of magnitude
         finfo = np.finfo(self.a.dtype)
         self.smallest, self.tiny, self.eps = float(finfo.eps * diagonal.max()), float(finfo.tiny), float(finfo.eps)
@@ -110,29 +111,32 @@ class _Search:
 
     def _find_walls(self) -> None:
         """Find the walls of each coordinate, and which coordinates stand on one."""
+        zero: Vector | None = None
         if self.kink:
             # At 0 only a gradient outside [-kink, kink] moves a coordinate, and only to its own side.
-            self.side = np.where(self.a != 0, np.sign(self.a), -np.sign(self._beyond_kink()))
-            self.near = np.where(self.side < 0, self.low, 0)
-            self.far = np.where(self.side > 0, self.high, 0)
-            self.zero = self.a == 0
+            zero = self.a == 0
+            beyond = self.g - np.minimum(np.maximum(self.g, -self.kink), self.kink)
+            side = np.where(zero, -np.sign(beyond), np.sign(self.a))
+            self.near, self.far = np.where(side < 0, self.low, 0), np.where(side > 0, self.high, 0)
+            shift = -self.kink * side
+            self.dead_low, self.dead_high = np.where(zero, -self.kink, shift), np.where(zero, self.kink, shift)
         else:
             self.near, self.far = self.low, self.high
         on_low, on_high = self.a <= self.near, self.a >= self.far
-        self.free = ~(on_low | on_high)
+        self.free = (~(on_low | on_high)).astype(self.a.dtype)
         # The gradient of a coordinate counts where it may move: bounds of 0 or infinity.
         self.least, self.most = np.where(on_high, self.none, -self.all), np.where(on_low, self.none, self.all)
-
-    def _beyond_kink(self) -> Vector:
-        """Return the gradient at 0: what of it lies outside [-kink, kink]."""
-        beyond: Vector = self.g - np.minimum(np.maximum(self.g, -self.kink), self.kink)
-        return beyond
+        if zero is not None:
+            self.least[zero], self.most[zero] = -self.all, self.all
 
     def _gradient(self) -> Vector:
-        """Return the projected gradient: 0 for held coordinates that do not leave their wall, and at the solution."""
-        g = self.g + self.kink * self.side if self.kink else self.g
+        """Return the projected gradient: 0 for held coordinates that do not leave their wall, and at the solution.
+
+        The slope of the kink is subtracted; at 0 it is any number of [-kink, kink], the nearest to the gradient.
+        """
+        g = self.g - np.minimum(np.maximum(self.g, self.dead_low), self.dead_high) if self.kink else self.g
         inside: Vector = np.minimum(np.maximum(g, self.least), self.most)
-        return np.where(self.zero, self._beyond_kink(), inside) if self.kink else inside
+        return inside
 
     def run(self, tolerance: float, max_products: int, patience: float) -> bool:
         """Search until the tolerance is reached, and return True, or until the products are used up."""
@@ -158,13 +162,13 @@ class _Search:
             else:
                 p = (free - (float(free @ q) / curvature) * p) * self.free
             Kp = self._times(p)
-            q = Kp + self.h * p
+            q = Kp if self.flat else Kp + self.h * p
             curvature = max(float(p @ q), self.smallest * float(p @ p), self.tiny)
             slope = float(p @ gradient)
             length = slope / curvature
             goal = self.a - length * p
             new = np.minimum(np.maximum(goal, self.near), self.far)
-            if np.array_equal(goal, new):
+            if not (goal != new).any():
                 Kd = Kp * -length
             else:
                 new, Kd = self._project(p, Kp, length, slope, curvature, gradient)
@@ -172,7 +176,9 @@ class _Search:
             d = new - self.a
             if not d.any():  # the step is below the last bit: nothing is left to gain
                 return True
-            self.g = self.g + Kd + self.h * d
+            self.g = self.g + Kd
+            if not self.flat:
+                self.g += self.h * d
             self.a, self.Ks = new, self.Ks + Kd
             if q is None or release:
                 self._find_walls()
@@ -191,7 +197,7 @@ class _Search:
             trial = np.minimum(np.maximum(self.a - (share * length) * p, self.near), self.far)
             d = trial - self.a
             Kd = self._times(d)
-            if float(d @ (0.5 * (Kd + self.h * d) + gradient)) <= change:
+            if float(d @ (0.5 * (Kd if self.flat else Kd + self.h * d) + gradient)) <= change:
                 return trial, Kd
             if SHORT_STEP * length <= first:
                 break

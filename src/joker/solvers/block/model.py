@@ -164,7 +164,8 @@ class Model:
         """Where a step may end: in the box and the trust region, and off a barrier."""
         low, high, a = self.problem.box.low, self.problem.box.high, self.a
         if self.problem.loss.barrier:
-            low, high = low + BARRIER_SHARE * (a - low), high - BARRIER_SHARE * (high - a)
+            low = torch.where(low.isfinite(), low + BARRIER_SHARE * (a - low), low)
+            high = torch.where(high.isfinite(), high - BARRIER_SHARE * (high - a), high)
         return Box(torch.maximum(low, a - self.radius), torch.minimum(high, a + self.radius), self.problem.box.kink)
 
 
