@@ -111,12 +111,13 @@ def _may_be_time(column: RawColumn, kind: str) -> bool:
 
 
 def _suspected(column: RawColumn, kind: ColumnKind) -> str | None:
+    timed = _may_be_time(column, kind.kind)
+    if not timed and GROUP_NAME.fullmatch(column.name) is None and kind.kind != GROUP:
+        return None  # most columns, whose values are not counted
     distinct = _distinct(column)
-    if _may_be_time(column, kind.kind):
+    if timed:
         return TIME if distinct >= MIN_SUSPECT_GROUPS else None
-    named = GROUP_NAME.fullmatch(column.name) is not None
-    repeated = MIN_SUSPECT_GROUPS <= distinct <= len(column.values) / MIN_GROUP_ROWS
-    return GROUPS if repeated and (named or kind.kind == GROUP) else None
+    return GROUPS if MIN_SUSPECT_GROUPS <= distinct <= len(column.values) / MIN_GROUP_ROWS else None
 
 
 def _is_sorted(values: Array) -> bool:

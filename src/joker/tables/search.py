@@ -280,7 +280,10 @@ def with_ard_targets(encodings: Encodings, y: Array) -> Encodings:
     kinds, sample = encodings.kinds_and_sample
     sample = replace(sample, y=coded_targets(y[sample.rows], 0))
     other.kinds_and_sample = kinds, sample
-    other.scaled = [replace(one, error=loo_mean_square(one.x[sample.rows], sample)) for one in encodings.scaled]
+    errors = [loo_mean_square(one.x[sample.rows], sample) for one in encodings.scaled]
+    fitted = [partial(_itself, one.fitted) for one in encodings.scaled]
+    pairs = zip(encodings.scaled, errors, fitted, strict=True)
+    other.scaled = [replace(one, error=error, fit=fit) for one, error, fit in pairs]
     other.weightable = encodings.weightable
     return other
 

@@ -94,7 +94,7 @@ def fit_text(
     y: Array,  # (n,) numbers, or codes of classes
     classes: int,  # 0 for numbers
     seed: int,
-) -> tuple[TextEncoder, Callable[[Array], Array]]:
+) -> tuple[TextEncoder, Callable[[Array | slice], Array]]:
     """Learn the table of numbers, and return the encoder with a function that encodes training rows."""
     from sklearn.utils.extmath import randomized_svd
 
@@ -115,7 +115,8 @@ def fit_text(
     encoder = TextEncoder(column.name, _rounded(idf), table, offset, len(vectors))
     known = of_rows - offset
 
-    def encode(some: Array) -> Array:
+    def encode(given: Array | slice) -> Array:
+        some = np.arange(*given.indices(len(y))) if isinstance(given, slice) else given
         places = np.searchsorted(rows, some)
         seen = rows[np.minimum(places, len(rows) - 1)] == some
         encoded = np.empty((len(some), len(offset)))
