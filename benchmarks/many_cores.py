@@ -334,8 +334,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=common.RESULTS)
     given = parser.parse_args()
     end = time.monotonic() + given.seconds
-    path = given.out / "many_cores.json"
-    results = json.loads(path.read_text()) if path.exists() and not given.quick else {"cells": {}}
+    path = given.out / ("many_cores_quick.json" if given.quick else "many_cores.json")
+    results = json.loads(path.read_text()) if path.exists() else {"cells": {}}
     results["machine"] = common.machine(SEED)
     loaded: dict[Problem, Any] = {}
 
