@@ -10,7 +10,7 @@ from pathlib import Path
 
 REFUSED = "refused"  # an error of joker, which is a sentence
 VERIFIED = "verified"  # the result was compared with the right one, or its numbers are finite where no right one exists
-SECONDS = 10.0  # that one case of a hostile file may take
+SECONDS = 10.0  # of the processor that one case of a hostile file may take
 MEMORY = 500 * 10**6  # bytes that a test of hostile files may take
 
 
@@ -45,7 +45,7 @@ class Counts:
     verified: int = 0
     violations: int = 0
     seconds: float = 0.0
-    slowest: float = 0.0  # seconds of the longest case
+    slowest: float = 0.0  # seconds of the processor of the longest case
     memory: int = 0  # bytes by which the resident memory grew at its peak
 
     @property
@@ -71,11 +71,11 @@ class Running:
 
     def start(self) -> None:
         """Begin a test."""
-        self.counts, self.since = Counts(), time.monotonic()
+        self.counts, self.since = Counts(), time.process_time()
 
     def case(self, outcome: str) -> None:
         """Count a case, which began where the one before it ended."""
-        now = time.monotonic()
+        now = time.process_time()
         self.counts.slowest = max(self.counts.slowest, now - self.since)
         self.since = now
         setattr(self.counts, outcome, getattr(self.counts, outcome) + 1)

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from faults import results
 from faults.campaign import PARTS, REFUSED, VERIFIED, Counts, Running, count, table
 
 
@@ -13,7 +14,7 @@ def test_every_file_is_a_part() -> None:
 
 def test_a_case_lasts_from_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 5.0, 6.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "process_time", lambda: next(clock))
     running = Running()
     for outcome in (REFUSED, VERIFIED, REFUSED):
         running.case(outcome)
@@ -32,3 +33,7 @@ def test_the_table_adds_up() -> None:
     assert kills.split()[-7:] == ["8", "3", "4", "1", "2", "0.5", "1"]
     assert clock.startswith(PARTS["test_clock"].title)
     assert whole.split() == ["all", "10", "3", "6", "1", "3", "0.7", "3"]
+
+
+def test_the_page_has_the_counts_of_the_results_file() -> None:
+    assert results.PAGE.read_text(encoding="utf-8") == results.page()

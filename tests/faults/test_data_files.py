@@ -54,11 +54,11 @@ def outcome(path: Path, **options: Any) -> int | str:
 def test_a_huge_index_is_refused(tmp_path: Path, index: int) -> None:
     path = tmp_path / "t.svm"
     path.write_text(f"1 1:2\n-1 3:1 {index}:1\n")
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(InvalidData, match=r"at row 1|row 1 has|reading it failed"):
         read(path)
     count(REFUSED)
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
 
 
 def test_the_limit_is_an_option(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_the_limit_is_an_option(tmp_path: Path) -> None:
 def test_a_line_without_end_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.svm"
     path.write_bytes(b"1 1:2\n1 " + text.encode() * (40_000_000 // len(text)) + b"\n")
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(InvalidFile, match="a line must be shorter than 24000000 bytes"):
         read(path)
     count(REFUSED)
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")

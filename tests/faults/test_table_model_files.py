@@ -43,7 +43,7 @@ Content = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 @pytest.fixture(scope="module")
-def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Content]:
+def contents(tmp_path_factory: pytest.TempPathFactory, few_trials: None) -> dict[str, Content]:
     folder = tmp_path_factory.mktemp("tables")
     paths = {name: FIXTURES / f"{name}.joker" for name in EARLIER}
     for name, (kind, settings, rows, y) in FITTED.items():
