@@ -33,7 +33,11 @@ REGRESSION = (
 )  # fmt: skip
 BINARY = ("hinge", "logistic", "squared_hinge")
 MULTICLASS = ("softmax", "crammer_singer")
-LOG_MEANS = {"poisson": 1.0, "gamma": 2.0, "tweedie": 1.4}  # losses of the log of the mean, and the power of the variance
+LOG_MEANS = {
+    "poisson": 1.0,
+    "gamma": 2.0,
+    "tweedie": 1.4,
+}  # losses of the log of the mean, and the power of the variance
 LATER = (*LOG_MEANS, "expectile")  # not among those of `LOSSES`, so that a seed stands for the same problem as before
 LOSSES = (*REGRESSION, *BINARY, *MULTICLASS)
 KERNELS = ("gaussian", "laplacian", "matern12", "matern32", "matern52", "cauchy", "polynomial", "linear")
@@ -418,9 +422,7 @@ class Outcome(NamedTuple):
         return bool((~(self.true <= np.maximum(EXCESS * self.reported, self.reported + SMALLEST))).any())
 
 
-def outcome(
-    seed: int, device: str = "cpu", most_rows: int = MOST_ROWS, among: tuple[str, ...] = LOSSES
-) -> Outcome:
+def outcome(seed: int, device: str = "cpu", most_rows: int = MOST_ROWS, among: tuple[str, ...] = LOSSES) -> Outcome:
     """Solve the problem with this seed; return its gaps."""
     problem = RandomProblem.draw(seed, device, most_rows, among)
     try:

@@ -101,7 +101,10 @@ def test_the_reference_has_the_same_gap(name: str) -> None:
         y = np.where(np.arange(classes) == rng.integers(classes, size=(20, 1)), 1.0, -1.0)
     c = np.repeat(rng.uniform(1, 3, size=(20, 1)), classes, axis=1)
     loss = losses.scaled(losses.get(name, **parameters, **DEFAULTS.get(name, {})), torch.tensor(c))
-    alpha = loss.clamp(torch.tensor(y), torch.tensor(0.3 * c * rng.uniform(-1 if name in LATER else 0, 1, size=y.shape) * np.where(y, y, -1)))
+    alpha = loss.clamp(
+        torch.tensor(y),
+        torch.tensor(0.3 * c * rng.uniform(-1 if name in LATER else 0, 1, size=y.shape) * np.where(y, y, -1)),
+    )
     root = rng.normal(size=(20, 20))
     reference = Reference(name, {**parameters, **DEFAULTS.get(name, {})}, y, c, root @ root.T)
     f = torch.tensor(reference.matrix) @ alpha

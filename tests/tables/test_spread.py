@@ -139,7 +139,8 @@ def test_a_loaded_model_has_the_same_intervals(model: joker.JokerRegressor, tmp_
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("encoding", 9), ("low", -1.0), ("width", 0.0), ("low", 1e9), ("inputs", "yes"), ("model", None)]
+    ("field", "value"),
+    [("encoding", 9), ("low", -1.0), ("width", 0.0), ("low", 1e9), ("inputs", "yes"), ("model", None)],
 )
 def test_a_file_whose_scale_contradicts_the_model_is_refused(
     model: joker.JokerRegressor, monkeypatch: pytest.MonkeyPatch, field: str, value: Any, tmp_path: Path

@@ -39,13 +39,15 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         X, y, sample_weight = train
         device = device_of(X, self.device)
         check_numbers(y)
-        x, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
+        columns = {"multi_output": self._log_link is None, "y_numeric": True}
+        self._check_one_output(y)
+        x, y = self._check_rows(X, y, **columns)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
         coded = self._coded(y)
         scored = None
         if held is not None:
-            Xv, yv = self._check_rows(*held[:2], multi_output=True, y_numeric=True, reset=False)
+            Xv, yv = self._check_rows(*held[:2], **columns, reset=False)
             scored = TrainingSet(Xv, self._coded(yv), check_weights(held[2], len(yv)))
             if scored.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
@@ -72,6 +74,15 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         """The loss, if its prediction function is the logarithm of the mean."""
         loss = self._named_loss()
         return loss if isinstance(loss, LogLinkLoss) else None
+
+    def _check_one_output(self, y: Any) -> None:
+        """Refuse several outputs of a loss of the log of the mean, as scikit-learn's estimators of this kind do."""
+        shape = np.shape(as_array(y))
+        if self._log_link is not None and len(shape) == 2 and shape[1] > 1:
+            raise InvalidData(
+                f"y must have one column for the {type(self._log_link).__name__} loss; got {shape[1]}. Fit one output at "
+                "a time."
+            )
 
     def _coded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         y = y.reshape(len(y), -1)
@@ -184,7 +195,8 @@ class KernelRegressor(BaseRegressor):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss in LOG_LINKS if isinstance(self.loss, str) else False
+        if (self.loss in LOG_LINKS) if isinstance(self.loss, str) else isinstance(self.loss, LogLinkLoss):
+            tags.target_tags.positive_only, tags.target_tags.multi_output = True, False
         return tags
 
 
