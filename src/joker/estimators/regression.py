@@ -22,6 +22,7 @@ from joker.estimators.estimator import KernelEstimator
 from joker.estimators.inputs import LabelledRows, TrainingSet, check_numbers, check_weights, numbers_of
 from joker.estimators.resolve import Request, get_loss
 from joker.losses import LogLinkLoss, Loss
+from joker.runtime import chunks
 
 LARGEST_LOG_MEAN = 60.0  # of the logarithm of the mean of y, for predictions in float32
 LOG_LINKS = [name for name, kind in losses.NAMES.items() if issubclass(kind, LogLinkLoss)]
@@ -80,15 +81,16 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         shape = np.shape(as_array(y))
         if self._log_link is not None and len(shape) == 2 and shape[1] > 1:
             raise InvalidData(
-                f"y must have one column for the {type(self._log_link).__name__} loss; got {shape[1]}. Fit one output at "
-                "a time."
+                f"y must have one column for the {type(self._log_link).__name__} loss; got {shape[1]}. Fit one output "
+                "at a time."
             )
 
     def _coded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         y = y.reshape(len(y), -1)
         y = y if y.dtype in FLOATS else y.astype(np.float64)
-        if self._log_link is not None:
-            self._log_link.check_targets(torch.from_numpy(y))
+        if (loss := self._log_link) is not None:
+            for rows in chunks(*y.shape):
+                loss.check_targets(torch.tensor(y[rows]))  # a copy: y may be read-only
         return y
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
@@ -482,10 +484,10 @@ def deviance_explained(
 ) -> float:
     """Return D²: the share of the deviance of a constant that is explained; of several outputs, its mean."""
     y, f = (np.asarray(v, dtype=np.float64).reshape(len(v), -1) for v in (y, np.log(predicted)))
-    loss.check_targets(torch.from_numpy(y))
+    loss.check_targets(torch.tensor(y))
 
     def deviance(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (t,)
-        terms = loss.value(torch.from_numpy(y), torch.from_numpy(np.broadcast_to(f, y.shape).copy()))
+        terms = loss.value(torch.tensor(y), torch.tensor(np.broadcast_to(f, y.shape)))
         return np.asarray(np.average(terms.numpy(), axis=0, weights=w))
 
     mean = np.average(y, axis=0, weights=w)
