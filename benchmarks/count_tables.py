@@ -12,6 +12,7 @@ test row.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from typing import Any
@@ -80,7 +81,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--effort", type=int, default=EFFORT)
     asked = parser.parse_args()
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))["tables"] if RESULTS.exists() else {}
     for name in asked.tables.split(","):
         runs = [[measured(name, seed, asked.effort, tried) for tried in (False, True)] for seed in range(asked.splits)]
         found[name] = [{"without": without, "with": both} for without, both in runs]

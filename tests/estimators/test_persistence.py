@@ -68,7 +68,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "expectile": (joker.KernelExpectile(expectile=0.8), Y),
     "poisson": (joker.KernelPoisson(n_features=100), np.round(np.exp(Y))),
     "gamma path": (joker.KernelGamma(lam=[0.1, 1.0], dtype="float32"), np.exp(Y)),
-    "tweedie": (joker.KernelTweedie(power=1.3, scale_target=False), np.exp(TWO / 5) * (TWO > 0)),
+    "tweedie": (joker.KernelTweedie(power=1.3, scale_target=False), np.exp(Y) * (Y > 0)),
     "regressor tweedie": (joker.KernelRegressor(loss="tweedie", power=1.7), np.exp(Y)),
     "quantile": (joker.KernelQuantile(quantile=0.3), Y),
     "quantiles": (joker.KernelQuantile(quantile=[0.9, 0.1, 0.5], kernel="matern12"), Y),

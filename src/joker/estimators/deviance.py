@@ -21,7 +21,7 @@ EXPECTILE_STEPS = 50  # of the expectile of a sample: each step is a weighted me
 class _LogMeanRegressor(BaseRegressor):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
+        tags.target_tags.positive_only, tags.target_tags.multi_output = True, False
         return tags
 
 

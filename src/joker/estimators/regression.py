@@ -25,6 +25,7 @@ from joker.estimators.resolve import Request, get_loss
 from joker.estimators.scoring import HeldOutScorer
 from joker.losses import LogLinkLoss, Loss
 from joker.prepare import Training
+from joker.runtime import chunks
 from joker.solvers.nu import NuTube, solve
 
 LARGEST_LOG_MEAN = 60.0  # of the logarithm of the mean of y, for predictions in float32
@@ -43,13 +44,15 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         X, y, sample_weight = train
         device = device_of(X, self.device)
         check_numbers(y)
-        x, y = self._check_rows(X, y, multi_output=True, y_numeric=True)
+        columns = {"multi_output": self._log_link is None, "y_numeric": True}
+        self._check_one_output(y)
+        x, y = self._check_rows(X, y, **columns)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
         coded = self._coded(y)
         scored = None
         if held is not None:
-            Xv, yv = self._check_rows(*held[:2], multi_output=True, y_numeric=True, reset=False)
+            Xv, yv = self._check_rows(*held[:2], **columns, reset=False)
             scored = TrainingSet(Xv, self._coded(yv), check_weights(held[2], len(yv)))
             if scored.y.shape[1] != coded.shape[1]:
                 raise InvalidData("y of eval_set must have as many outputs as y. Give it the same columns.")
@@ -77,11 +80,21 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         loss = self._named_loss()
         return loss if isinstance(loss, LogLinkLoss) else None
 
+    def _check_one_output(self, y: Any) -> None:
+        """Refuse several outputs of a loss of the log of the mean, as scikit-learn's estimators of this kind do."""
+        shape = np.shape(as_array(y))
+        if self._log_link is not None and len(shape) == 2 and shape[1] > 1:
+            raise InvalidData(
+                f"y must have one column for the {type(self._log_link).__name__} loss; got {shape[1]}. Fit one output "
+                "at a time."
+            )
+
     def _coded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         y = y.reshape(len(y), -1)
         y = y if y.dtype in FLOATS else y.astype(np.float64)
-        if self._log_link is not None:
-            self._log_link.check_targets(torch.from_numpy(y))
+        if (loss := self._log_link) is not None:
+            for rows in chunks(*y.shape):
+                loss.check_targets(torch.tensor(y[rows]))  # a copy: y may be read-only
         return y
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
@@ -188,7 +201,8 @@ class KernelRegressor(BaseRegressor):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss in LOG_LINKS if isinstance(self.loss, str) else False
+        if (self.loss in LOG_LINKS) if isinstance(self.loss, str) else isinstance(self.loss, LogLinkLoss):
+            tags.target_tags.positive_only, tags.target_tags.multi_output = True, False
         return tags
 
 
@@ -500,10 +514,10 @@ def deviance_explained(
 ) -> float:
     """Return D²: the share of the deviance of a constant that is explained; of several outputs, its mean."""
     y, f = (np.asarray(v, dtype=np.float64).reshape(len(v), -1) for v in (y, np.log(predicted)))
-    loss.check_targets(torch.from_numpy(y))
+    loss.check_targets(torch.tensor(y))
 
     def deviance(f: NDArray[Any]) -> NDArray[Any]:  # (n, t) -> (t,)
-        terms = loss.value(torch.from_numpy(y), torch.from_numpy(np.broadcast_to(f, y.shape).copy()))
+        terms = loss.value(torch.tensor(y), torch.tensor(np.broadcast_to(f, y.shape)))
         return np.asarray(np.average(terms.numpy(), axis=0, weights=w))
 
     mean = np.average(y, axis=0, weights=w)

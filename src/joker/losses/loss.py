@@ -440,7 +440,8 @@ class Scaled(Loss):
     # A loss may depend on its target in another way than by the frame.
 
     def value(self, y: Tensor, f: Tensor) -> Tensor:
-        return _times(self.c, self.loss.value(y, f))
+        value = self.loss.value(y, f)
+        return torch.where(self.c > 0, self.c * value, 0.0) if isinstance(self.c, Tensor) else self.c * value
 
     def psi_smooth(self, y: Tensor, a: Tensor) -> Tensor:
         return self.c * self.loss.psi_smooth(y, a / self._divisor)

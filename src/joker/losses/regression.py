@@ -197,7 +197,7 @@ class Expectile(RegressionLoss):
         rule = "a number between 0 and 1, both excluded"
         require(0 < number(self.expectile) < 1, "expectile", rule, self.expectile, "0.5")
 
-    quadratic = property(lambda self: self.expectile == 0.5)  # type: ignore[assignment]
+    quadratic = property(lambda self: self.expectile == 0.5)
 
     def primal(self, u: Tensor) -> Tensor:
         return self._weight(u) * u.square()
