@@ -32,7 +32,7 @@ INNER_SHARE = 0.5  # of the tolerance, to which each of them is solved
 # Factors by which ρ moves while its root is not bracketed: the first one, and that of an acceleration.
 NEAREST, FARTHEST, LEAP = 1.5, 10.0, 1e3
 NEAR = 0.3  # share of the sum, by which it may be wrong where the quantile of the predictions is a good ρ
-CLOSE = 1e-3  # such a share where α needs no change to be a good solution
+CLOSE = 1e-6  # such a share where α needs no change to be a good solution
 VANISHED = 1e-7  # share of the first ρ, below which none is looked for
 SCALINGS = 30  # of the free dual variables, until their sum is right
 SETTLED = 3  # rounds without a smaller gap after which the search ends, where the root or the gap is known precisely
