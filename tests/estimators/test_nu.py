@@ -29,7 +29,7 @@ def test_nu_svc(nu: float) -> None:
     scale = np.abs(theirs.decision_function(NEW)).max()
     assert ours.gap_ <= TIGHT["tol"]
     assert_allclose(ours.decision_function(NEW), theirs.decision_function(NEW), atol=1e-3 * scale)
-    assert_allclose(ours.lam_ * np.abs(ours.dual_coef_).sum(), nu * len(rows), rtol=1e-6)
+    assert_allclose(ours.lam_ * np.abs(ours.dual_coef_).sum(), nu * len(rows), rtol=2e-6)
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.5, 0.9])
@@ -41,7 +41,7 @@ def test_nu_svr(nu: float, C: float) -> None:
     ours = joker.KernelSVR(nu=nu, lam=1 / C, scale_target=False, **TIGHT).fit(X, Y - b)
     assert ours.gap_ <= TIGHT["tol"]
     assert_allclose(ours.predict(NEW) + b, theirs.predict(NEW), atol=1e-3)
-    assert np.abs(ours.dual_coef_).sum() <= nu * C * len(X) * (1 + 1e-9)
+    assert np.abs(ours.dual_coef_).sum() <= nu * C * len(X) * (1 + 2e-6)
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.4])
@@ -75,7 +75,7 @@ def test_each_class_has_a_lambda_of_its_own() -> None:
     levels = np.digitize(Y, [-0.7, 0.7])
     model = joker.KernelSVC(loss="hinge", nu=0.3, tol=1e-4).fit(X, levels)
     assert model.lam_.shape == (3,)
-    assert_allclose(model.lam_ * np.abs(model.dual_coef_).sum(axis=0), 0.3 * len(X), rtol=1e-6)
+    assert_allclose(model.lam_ * np.abs(model.dual_coef_).sum(axis=0), 0.3 * len(X), rtol=2e-6)
     for level in range(3):
         one = joker.KernelSVC(loss="hinge", nu=0.3, tol=1e-4).fit(X, levels == level)
         assert_allclose(one.decision_function(NEW), model.decision_function(NEW)[:, level], atol=0.05)

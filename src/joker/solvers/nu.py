@@ -6,7 +6,7 @@ that every method solves. Its smallest value is convex in ρ, with the derivativ
 is the root of a function that grows: Σ|α_i| = ν Σ c_i.
 
 The search for the root need not be precise. Each α that it meets is changed into one with the right sum, and the best
-ρ for its predictions is their ν-quantile. The duality gap of this pair is the certificate of the ν-machine.
+ρ for its predictions is their ν-quantile, where the search goes on. The duality gap of this pair is the certificate.
 ``docs/mathematics.md`` has the proof.
 """
 
@@ -24,7 +24,7 @@ from joker.data import Targets
 from joker.losses import EpsilonInsensitive, Loss, ThresholdHinge
 from joker.solvers.loop import Descent
 from joker.solvers.problem import Problem
-from joker.solvers.report import Gap, Reason, Record, Report
+from joker.solvers.report import Gap, Reason, Record, Report, certify
 from joker.solvers.state import State
 
 ROUNDS = 40  # problems with a fixed ρ, at most
@@ -32,6 +32,7 @@ INNER_SHARE = 0.5  # of the tolerance, to which each of them is solved
 # Factors by which ρ moves while its root is not bracketed: the first one, and that of an acceleration.
 NEAREST, FARTHEST, LEAP = 1.5, 10.0, 1e3
 NEAR = 0.3  # share of the sum, by which it may be wrong where the quantile of the predictions is a good ρ
+CLOSE = 1e-6  # such a share where α needs no change to be a good solution
 VANISHED = 1e-7  # share of the first ρ, below which none is looked for
 SCALINGS = 30  # of the free dual variables, until their sum is right
 SETTLED = 3  # rounds without a smaller gap after which the search ends, where the root or the gap is known precisely
@@ -283,7 +284,7 @@ class _Search:
             excess = report.alpha.abs().double().sum(0) - self.problem.total
             bracket.add(rho, excess)
             self.least = torch.minimum(self.least, excess + self.problem.total)
-            found = self._certified(report)
+            found = self._certified(report, excess)
             best = self._take(found)
             vanished = bool(((rho < VANISHED * first) & (rho > 0)).any())
             if reason := self._reason(best, report, bracket.narrow(self.settings.tol, rho), vanished):
@@ -305,19 +306,37 @@ class _Search:
         self.epochs += descent.epoch
         return report
 
-    def _certified(self, report: Report) -> NuReport:
-        """Return the ν-machine nearest to a point, with its gap: α with the right sum, and the best ρ for it."""
-        self.state.reset(self.problem.feasible(report.alpha))
-        rho = self.problem.best(self.state)
+    def _certified(self, report: Report, excess: Tensor) -> NuReport:  # (t,)
+        """Return the ν-machine nearest to a point, with its gap.
+
+        Its α has the right sum. Where the sum was nearly right, the point itself may have the smaller gap: a change of
+        α by rounding errors moves many rows off the threshold.
+        """
+        dual = self.problem.feasible(report.alpha)
+        found = self._evaluated(dual, dual)
+        if found.report.relative_gap > self.settings.tol and bool((excess.abs() <= CLOSE * self.problem.total).all()):
+            other = self._evaluated(report.alpha, dual)
+            found = min(found, other, key=lambda one: one.report.relative_gap)
+        self.records.append(found.report.records[-1])
+        return found
+
+    def _evaluated(self, alpha: Tensor, dual: Tensor) -> NuReport:  # (n, t)
+        """Return a point with the best ρ for it, and the gap with a dual point whose sum is right."""
+        state = self.state
+        state.reset(alpha)
+        rho = self.problem.best(state)
         only_gap = self.settings.decided(max_epochs=0, max_time=inf, averaging=False, momentum=False)
-        found = Descent(self.state, self.problem.at(rho), only_gap, self.method).run()
-        gap = replace(found.gap, sums=found.gap.sums.clone())
-        gap.sums[0] += self.problem.slack(found.alpha, rho)
+        found = Descent(state, self.problem.at(rho), only_gap, self.method).run()
+        image, gap = found.image.clone(), replace(found.gap, sums=found.gap.sums[:3].clone())
+        if dual is not alpha:
+            points = [(alpha, image), (dual, state.image_of(dual))]
+            own, other = certify(state, self.problem.at(rho), points)
+            gap.sums[0] += (other.own_dual - own.own_dual).clamp(min=0)
+        gap.sums[0] += self.problem.slack(dual, rho)
         if (scale := self.problem.scale(gap)) is not None:
             gap = replace(gap, scale=scale)
         record = replace(found.records[-1], gap=gap, epoch=self.epochs, seconds=self.seconds)
-        self.records.append(record)
-        return NuReport(rho, replace(found, image=found.image.clone(), gap=gap))
+        return NuReport(rho, replace(found, alpha=alpha, image=image, gap=gap, records=(record,)))
 
     def _take(self, found: NuReport) -> NuReport:
         """Keep the certificate with the smallest gap, and return it."""
