@@ -26,16 +26,19 @@ from joker.tables.encoders import (
     fit_date,
     fit_group,
     fit_levels,
-    fit_number,
     fit_target_encoding,
     number_block,
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
+from joker.tables.steps import AND_STEPS, SteppedNumberEncoder, fit_stepped_number
 from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tables.text import TextEncoder, fit_text
 
 Array = NDArray[Any]
-AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | TextEncoder
+AnyEncoder = (
+    NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | SteppedNumberEncoder | TextEncoder
+)
+SCALED = (NumberEncoder, GroupEncoder, SteppedNumberEncoder)  # encoders that depend on the scaling of numbers
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
 MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
@@ -169,7 +172,7 @@ def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
     """The sizes of the sets of inputs of a column that have a weight of their own."""
     if isinstance(encoder, GroupEncoder) and encoder.number is not None:
         return len(encoder.number.names), CODE_INPUTS
-    return encoder.sizes if isinstance(encoder, TextEncoder) else (len(encoder.names),)
+    return encoder.sizes if isinstance(encoder, TextEncoder | SteppedNumberEncoder) else (len(encoder.names),)
 
 
 def _fact(name: str, kind: str, encoding: str, width: int, importance: float | None) -> dict[str, Any]:
@@ -225,7 +228,7 @@ def fit_encoding(
         if kind.kind == DROP:
             continue
         known = like[0].encoders[len(encoders)] if like else None
-        if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
+        if like and known is not None and not isinstance(known, SCALED):
             encoder, part = known, _columns_of(like[1], place, len(known.names))
         else:
             encoder, part = fit_column(_as_kind(column, kind), kind, y, classes, scaling, seed)
@@ -268,11 +271,11 @@ def fit_column(
     if kind.kind == DATE:
         encoder = fit_date(column)
     elif kind.kind == GROUP:
-        encoder = fit_group(column, scaling, kind.code_size, with_number=kind.with_number)
+        encoder = fit_group(column, scaling.removesuffix(AND_STEPS), kind.code_size, with_number=kind.with_number)
     elif kind.kind == TEXT:
         return fit_text(column, y, classes, seed)
     elif kind.kind != CATEGORY:
-        encoder = fit_number(column, scaling)
+        encoder = fit_stepped_number(column, scaling)
     else:
         rare = max(2, min(RARE_ROWS, round(RARE_SHARE * len(column.values))))
         levels = len(count_levels(column))

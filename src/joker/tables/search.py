@@ -36,6 +36,7 @@ from joker.tables.encoders import ROBUST, SCALINGS, GroupEncoder, NumberEncoder
 from joker.tables.encoding import Encoding, fit_column, fit_encoding
 from joker.tables.plan import AUTO, EQUAL, MAX_EPOCHS, EncodingStep
 from joker.tables.problem import TableProblem
+from joker.tables.steps import AND_STEPS, MAX_STEP_INPUTS, STEPS, SteppedNumberEncoder
 from joker.tables.table import NUMBER, RawTable, is_limited
 from joker.tuning.ard import (
     GAUSSIAN,
@@ -57,6 +58,7 @@ MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen c
 MIN_ROWS_OF_WEIGHT = 5  # rows for each column
 MAX_FOLD_ROWS = 600  # rows of a table whose folds have weights of their own; with more rows that takes too long
 MIN_CATEGORY_GAIN = 0.01  # share of the leave-one-out error that a category in place of a number must save
+MIN_STEP_GAIN = 0.01  # share of the leave-one-out error that steps beside numbers must save
 MAX_WEIGHTED_INPUTS = 4_096
 MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
@@ -385,13 +387,30 @@ def try_scalings(problem: TableProblem, kinds: list[ColumnKind], sample: ArdSamp
             like=(found[0].encoding, found[0].x) if found else None,
         )
         found.append(UnweightedEncoding(loo_mean_square(x[sample.rows], sample), encoding, x, scaling))
-    return sorted(found, key=lambda one: one.error)[:2]
+    found = sorted(found, key=lambda one: one.error)
+    stepped = with_steps(problem, found[0], sample)
+    if stepped is not None and stepped.error < (1 - MIN_STEP_GAIN) * found[0].error:
+        return [stepped, found[0]]
+    return found[:2]
+
+
+def with_steps(problem: TableProblem, best: UnweightedEncoding, sample: ArdSample) -> UnweightedEncoding | None:
+    """Return the best encoding with steps beside its numbers; None: it would have none, or too many inputs."""
+    numbers = [e for e in best.encoding.encoders if isinstance(e, NumberEncoder) and not e.two_values]
+    if not numbers or len(numbers) * STEPS > MAX_STEP_INPUTS or problem.clock.is_over():
+        return None
+    scaling = best.scaling + AND_STEPS
+    kinds, like = best.encoding.kinds, (best.encoding, best.x)
+    given = {"kinds": kinds, "scaling": scaling, "seed": problem.seed, "like": like}
+    encoding, x = fit_encoding(problem.inputs, problem.y, problem.classes, **given)
+    return UnweightedEncoding(loo_mean_square(x[sample.rows], sample), encoding, x, scaling)
 
 
 def has_scalings(encoding: Encoding) -> bool:
     """Whether some column of numbers has more than two values, so that its scaling matters."""
     numbers = [encoder.number if isinstance(encoder, GroupEncoder) else encoder for encoder in encoding.encoders]
-    return any(isinstance(e, NumberEncoder) and not e.two_values for e in numbers)
+    stepped = any(isinstance(encoder, SteppedNumberEncoder) for encoder in encoding.encoders)
+    return stepped or any(isinstance(e, NumberEncoder) and not e.two_values for e in numbers)
 
 
 FAR = 0.1  # relative gap above which a last iterate is not usable
