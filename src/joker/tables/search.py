@@ -400,9 +400,15 @@ def with_steps(problem: TableProblem, best: UnweightedEncoding, sample: ArdSampl
     if not numbers or len(numbers) * STEPS > MAX_STEP_INPUTS or problem.clock.is_over():
         return None
     scaling = best.scaling + AND_STEPS
-    kinds, like = best.encoding.kinds, (best.encoding, best.x)
-    given = {"kinds": kinds, "scaling": scaling, "seed": problem.seed, "like": like}
-    encoding, x = fit_encoding(problem.inputs, problem.y, problem.classes, **given)
+    encoding, x = fit_encoding(
+        problem.inputs,
+        problem.y,
+        problem.classes,
+        kinds=best.encoding.kinds,
+        scaling=scaling,
+        seed=problem.seed,
+        like=(best.encoding, best.x),
+    )
     return UnweightedEncoding(loo_mean_square(x[sample.rows], sample), encoding, x, scaling)
 
 
