@@ -90,6 +90,10 @@ PARTS = {
     "codes that later rows confirm": Part(
         (("joker.tables.search", "lasting", _all),), lambda model: any(map(_orders, model.feature_names_in_))
     ),
+    "steps": Part(
+        (("joker.tables.search", "with_steps", _nothing),),
+        lambda model: any(trial["scaling"].endswith("steps") for trial in model.leaderboard_),
+    ),
     "text": Part(
         (
             ("joker.tables.columns", "FREE_TEXT_WORDS", math.inf),

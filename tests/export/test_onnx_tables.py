@@ -106,6 +106,17 @@ def test_a_linear_trend(tables: Any, tmp_path: Path) -> None:
     assert np.abs(got - wanted).max() < TOLERANCE * np.abs(wanted).max()
 
 
+def test_steps_beside_numbers(rng: np.random.Generator, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({name: rng.normal(size=500).astype(np.float32) for name in "abc"})
+    frame.loc[::9, "a"] = np.nan
+    y = np.floor(2 * frame["b"]) % 2 + np.floor(2 * frame["a"].fillna(0.0)) % 2
+    model = joker.JokerRegressor(**FAST).fit(frame, y)
+    assert "steps" in model.columns_[1]["encoding"]
+    got = run(model, frame, tmp_path / "model.onnx")["prediction"]
+    assert np.abs(got - model.predict(frame)).max() < TOLERANCE
+
+
 def test_text_is_refused(rng: np.random.Generator, tmp_path: Path) -> None:
     note = texts(rng, 120)
     model = joker.JokerRegressor(**FAST, columns={"note": "text"}).fit({"note": note}, counted(note))

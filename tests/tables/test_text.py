@@ -11,6 +11,7 @@ from raw_tables import FAST, counted, texts
 import joker
 from joker.errors import InvalidFile
 from joker.models import packing
+from joker.tables import files  # noqa: F401 - it registers the encoders
 from joker.tables.encoding import fit_encoding
 from joker.tables.table import TEXT, RawColumn, read_table
 from joker.tables.text import BUCKETS, MAX_CHARACTERS, VECTORS, fit_text, hashed, tf_idf

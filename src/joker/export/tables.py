@@ -28,6 +28,7 @@ from joker.tables.encoders import (
 )
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import LOWEST, EnsembleMember
+from joker.tables.steps import SteppedNumberEncoder
 from joker.tables.table import DATE, TEXT, RawColumn
 from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, MAX_EXPONENT, NumberTarget, Trend
 from joker.tables.text import TextEncoder
@@ -250,6 +251,14 @@ def _category_inputs(graph: Graph, encoder: LevelEncoder | StatisticEncoder, col
     return _row_of_table(graph, column, table.astype(np.float64), default_int64=len(levels) + 1, **keys)
 
 
+def _stepped_inputs(graph: Graph, encoder: SteppedNumberEncoder, column: str) -> str:
+    """Return the number, and whether it is greater than each of some edges."""
+    present = graph.op("Where", graph.op("IsNaN", column), graph.number(encoder.number.fill), column)
+    above = graph.op("Greater", present, graph.constant(np.asarray(encoder.edges, dtype=np.float64)[None], "edges"))
+    steps = graph.op("Mul", graph.cast(above, np.float64), graph.number(encoder.size))
+    return graph.op("Concat", _number_inputs(graph, encoder.number, column), steps, axis=1)
+
+
 def _text_inputs(graph: Graph, encoder: TextEncoder, column: str) -> str:
     raise InvalidParameter(
         f"ONNX has no hash of character n-grams; column {encoder.name!r} is text. Fit without it, with "
@@ -269,6 +278,7 @@ ENCODERS: dict[type, Callable[[Graph, Any, str], str]] = {  # (rows, k), float64
     DateEncoder: _date_inputs,
     LevelEncoder: _category_inputs,
     StatisticEncoder: _category_inputs,
+    SteppedNumberEncoder: _stepped_inputs,
     TextEncoder: _text_inputs,
 }
 

@@ -26,17 +26,21 @@ from joker.tables.encoders import (
     fit_date,
     fit_group,
     fit_levels,
-    fit_number,
     fit_numbers,
     fit_target_encoding,
     number_block,
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
+from joker.tables.steps import AND_STEPS, SteppedNumberEncoder, fit_stepped_number
 from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tables.text import TextEncoder, fit_text
 
 Array = NDArray[Any]
-AnyEncoder = NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | TextEncoder
+AnyEncoder = (
+    NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | SteppedNumberEncoder | TextEncoder
+)
+SCALED = (NumberEncoder, GroupEncoder, SteppedNumberEncoder)  # encoders that depend on the scaling of numbers
+OTHERS = (DATE, GROUP, CATEGORY, TEXT)  # kinds of columns that are not numbers
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
 MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
@@ -188,7 +192,7 @@ def _sizes(encoder: AnyEncoder) -> tuple[int, ...]:
     """The sizes of the sets of inputs of a column that have a weight of their own."""
     if isinstance(encoder, GroupEncoder) and encoder.number is not None:
         return len(encoder.number.names), CODE_INPUTS
-    return encoder.sizes if isinstance(encoder, TextEncoder) else (len(encoder.names),)
+    return encoder.sizes if isinstance(encoder, TextEncoder | SteppedNumberEncoder) else (len(encoder.names),)
 
 
 def _fact(name: str, kind: str, encoding: str, width: int, importance: float | None) -> dict[str, Any]:
@@ -241,12 +245,12 @@ def fit_encoding(
     columns = [column for column, _ in used]
     encoders: list[Any] = [None] * len(used)
     parts: dict[int, InputsOf] = {}
-    plain = [j for j, (_, kind) in enumerate(used) if kind.kind not in (DATE, GROUP, CATEGORY)]
+    plain = [] if scaling.endswith(AND_STEPS) else [j for j, (_, kind) in enumerate(used) if kind.kind not in OTHERS]
     for j, encoder in zip(plain, fit_numbers([columns[j] for j in plain], scaling), strict=True):
         encoders[j] = encoder
     for j, (column, kind) in enumerate(used):
         known = like[0].encoders[j] if like else None
-        if like and known is not None and not isinstance(known, NumberEncoder | GroupEncoder):
+        if like and known is not None and not isinstance(known, SCALED):
             encoders[j], parts[j] = known, _part_of(like[1], j, int(like[0].places[j]), len(known.names))
         elif encoders[j] is None:
             encoders[j], parts[j] = fit_column(column, kind, y, classes, scaling, seed)
@@ -311,11 +315,11 @@ def fit_column(
     if kind.kind == DATE:
         encoder = fit_date(column)
     elif kind.kind == GROUP:
-        encoder = fit_group(column, scaling, kind.code_size, with_number=kind.with_number)
+        encoder = fit_group(column, scaling.removesuffix(AND_STEPS), kind.code_size, with_number=kind.with_number)
     elif kind.kind == TEXT:
         return fit_text(column, y, classes, seed)
     elif kind.kind != CATEGORY:
-        encoder = fit_number(column, scaling)
+        encoder = fit_stepped_number(column, scaling)
     else:
         rare = max(2, min(RARE_ROWS, round(RARE_SHARE * len(column.values))))
         levels = len(count_levels(column))

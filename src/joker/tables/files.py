@@ -34,6 +34,7 @@ from joker.tables.encoding import Encoding
 from joker.tables.ensemble import Ensemble, EnsembleMember, Residuals
 from joker.tables.parsing import parser
 from joker.tables.spread import Spread
+from joker.tables.steps import SteppedNumberEncoder
 from joker.tables.table import BOOLEAN, DATE
 from joker.tables.table import NUMBER as NUMBER_COLUMN
 from joker.tables.table import TEXT as TEXT_COLUMN
@@ -41,7 +42,8 @@ from joker.tables.targets import CUBE_ROOT, IDENTITY, LOG, NumberTarget, Trend
 from joker.tables.text import BUCKETS, TextEncoder
 
 VERSION = 3  # of the format: the first with table models
-NEWER_VERSION = 4  # the first with a scale of errors, linear trends and text
+NEWER_VERSION = 4  # the first with a scale of errors, linear trends and these encoders
+NEW_ENCODERS = (SteppedNumberEncoder, TextEncoder)
 # The attributes of a fitted table model, by their names in the document.
 FITTED = {
     "inputs": "n_features_in_",
@@ -86,7 +88,7 @@ def _describe(model: Any) -> Description:
         }
     encoders = [encoder for one in ensemble.encodings if one is not None for encoder in one.encoders]
     newer = model.spread is not None or any(member.trend for member in ensemble.members)
-    newer = newer or any(isinstance(one, TextEncoder) for one in encoders)
+    newer = newer or any(isinstance(one, NEW_ENCODERS) for one in encoders)
     version = NEWER_VERSION if newer else VERSION
     return Description(version, torch.device(members[0]["model"]["device"]), entries, tensors)
 
@@ -301,7 +303,16 @@ SCALE = Field(NUMBER, low=0, open=True)
 LEVELS = Field(TEXT, ("levels",), tuple, distinct=True)
 SCALED = Field(NUMBER, ("levels", "t"), low=-LARGEST, high=LARGEST)
 NULLABLE_NUMBER = Field(PART, of=(NumberEncoder,), nullable=True)
-ENCODERS = (DateEncoder, GroupEncoder, LevelEncoder, NumberEncoder, StatisticEncoder, TextEncoder)
+ENCODERS = (
+    DateEncoder,
+    GroupEncoder,
+    LevelEncoder,
+    NumberEncoder,
+    StatisticEncoder,
+    SteppedNumberEncoder,
+    TextEncoder,
+)
+OF_NUMBERS = (NumberEncoder, SteppedNumberEncoder)
 ENCODERS_OF = {
     CATEGORY: (LevelEncoder, StatisticEncoder),
     DATE: (DateEncoder,),
@@ -381,6 +392,13 @@ register(
     number=NULLABLE_NUMBER,
 )
 register(
+    SteppedNumberEncoder,
+    ("the number must be that of the column", lambda v: v["number"].name == v["name"]),
+    number=Field(PART, of=(NumberEncoder,)),
+    edges=Field(NUMBER, (None,), tuple, ascending=True, distinct=True),
+    size=FACTOR,
+)
+register(
     TextEncoder,
     ("the functions must be vectors and regressions", lambda v: v["vectors"] <= len(v["offset"])),
     idf=Field(NUMBER, (BUCKETS,), low=0, high=LARGEST),
@@ -407,7 +425,7 @@ register(
 def _encoders_fit(kinds: Sequence[ColumnKind], encoders: Sequence[Any]) -> bool:
     kept = [kind for kind in kinds if kind.kind != DROP]
     return len(kept) == len(encoders) and all(
-        encoder.name == kind.name and isinstance(encoder, ENCODERS_OF.get(kind.kind, (NumberEncoder,)))
+        encoder.name == kind.name and isinstance(encoder, ENCODERS_OF.get(kind.kind, OF_NUMBERS))
         for kind, encoder in zip(kept, encoders, strict=True)
     )
 

@@ -37,6 +37,7 @@ from joker.tables.encoders import ROBUST, SCALINGS, GroupEncoder, NumberEncoder
 from joker.tables.encoding import Encoding, fit_column, fit_encoding, in_memory
 from joker.tables.plan import AUTO, EQUAL, MAX_EPOCHS, EncodingStep
 from joker.tables.problem import TableProblem
+from joker.tables.steps import AND_STEPS, MAX_STEP_INPUTS, STEPS, SteppedNumberEncoder
 from joker.tables.table import NUMBER, RawTable, is_limited
 from joker.tuning.ard import (
     GAUSSIAN,
@@ -59,6 +60,7 @@ MIN_WEIGHTING_ROWS = 200  # fewer rows do not determine the weights of a dozen c
 MIN_ROWS_OF_WEIGHT = 5  # rows for each column
 MAX_FOLD_ROWS = 600  # rows of a table whose folds have weights of their own; with more rows that takes too long
 MIN_CATEGORY_GAIN = 0.01  # share of the leave-one-out error that a category in place of a number must save
+MIN_STEP_GAIN = 0.01  # share of the leave-one-out error that steps beside numbers must save
 MAX_WEIGHTED_INPUTS = 4_096
 MAX_LAPLACIAN_INPUTS = 512  # the distances of the Laplacian take far more time with many inputs than the others
 MIN_GROUP_SAMPLE = 0.5  # of the rows of a sample: with fewer rows in groups, the sample is one of rows
@@ -397,24 +399,36 @@ def useful_categories(
 
 def try_scalings(problem: TableProblem, kinds: list[ColumnKind], sample: ArdSample) -> list[UnweightedEncoding]:
     """Return the encodings with different scalings, the one with the smallest leave-one-out error first."""
-    found: list[UnweightedEncoding] = []
     part = part_of_table(problem, [sample.rows])
     whole = len(part.rows) == len(problem.y)
     places = np.searchsorted(part.rows, sample.rows)
-    first: tuple[Encoding, Array] | None = None
+    fitted: dict[str, tuple[Encoding, Array]] = {}
+
+    def tried(scaling: str) -> UnweightedEncoding:
+        same = partial(fit_encoding, kinds=kinds, scaling=scaling, seed=problem.seed)
+        like = next(iter(fitted.values()), None)
+        fitted[scaling] = encoding, x = same(part.inputs, part.y, problem.classes, like=like)
+        all_rows = partial(same, problem.inputs, problem.y, problem.classes)
+        fit = partial(_itself, (encoding, x)) if whole else all_rows
+        return UnweightedEncoding(loo_mean_square(x[places], sample), scaling, fit)
+
+    found: list[UnweightedEncoding] = []
     for scaling in SCALINGS if len(kinds) <= MAX_SCALED_COLUMNS else (ROBUST,):
-        if first and (not has_scalings(first[0]) or problem.clock.is_over()):
+        if found and (not has_scalings(fitted[found[0].scaling][0]) or problem.clock.is_over()):
             break
-        common = {"kinds": kinds, "scaling": scaling, "seed": problem.seed}
-        fitted = fit_encoding(part.inputs, part.y, problem.classes, **common, like=first)
-        first = first or fitted
-        fit = (
-            partial(_itself, fitted)
-            if whole
-            else partial(fit_encoding, problem.inputs, problem.y, problem.classes, **common)
-        )
-        found.append(UnweightedEncoding(loo_mean_square(fitted[1][places], sample), scaling, fit))
-    return sorted(found, key=lambda one: one.error)[:2]
+        found.append(tried(scaling))
+    found = sorted(found, key=lambda one: one.error)
+    if may_have_steps(fitted[found[0].scaling][0]) and not problem.clock.is_over():
+        stepped = tried(found[0].scaling + AND_STEPS)
+        if stepped.error < (1 - MIN_STEP_GAIN) * found[0].error:
+            return [stepped, found[0]]
+    return found[:2]
+
+
+def may_have_steps(encoding: Encoding) -> bool:
+    """Whether steps may be beside the numbers of an encoding: it has numbers, and not too many."""
+    numbers = [e for e in encoding.encoders if isinstance(e, NumberEncoder) and not e.two_values]
+    return 0 < len(numbers) * STEPS <= MAX_STEP_INPUTS
 
 
 def _itself(value: Any) -> Any:
@@ -462,7 +476,8 @@ class RowsOf:
 def has_scalings(encoding: Encoding) -> bool:
     """Whether some column of numbers has more than two values, so that its scaling matters."""
     numbers = [encoder.number if isinstance(encoder, GroupEncoder) else encoder for encoder in encoding.encoders]
-    return any(isinstance(e, NumberEncoder) and not e.two_values for e in numbers)
+    stepped = any(isinstance(encoder, SteppedNumberEncoder) for encoder in encoding.encoders)
+    return stepped or any(isinstance(e, NumberEncoder) and not e.two_values for e in numbers)
 
 
 FAR = 0.1  # relative gap above which a last iterate is not usable

@@ -141,7 +141,7 @@ def _regressions(x: Any, targets: Array, seed: int) -> tuple[Array, Array]:
 
 def _ridge(x: Any, targets: Array) -> Array:  # (n, d), (n, t) -> (d, t)
     """Solve the ridge regressions by some steps of conjugate gradients."""
-    right = x.T @ targets
+    right: Array = x.T @ targets
     solution = np.zeros_like(right)
     residual, direction = right.copy(), right.copy()
     square = (residual**2).sum(axis=0)
