@@ -25,9 +25,10 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from random_problems import EXCESS, MULTICLASS, SMALLEST, Outcome, RandomProblem
 ROWS = {"cpu": (150, 1_000), "cuda": (150, 1_000)}
 ESTIMATOR_ROWS = (600, 2_000)  # more than one block, so that float32 is a choice
 EPOCHS, EPOCHS_OF_CLASSES, LIMIT = 12, 6, 6.0  # a solve of so many seconds is stopped
+LONGEST = 3_600.0  # seconds of one problem
 WRITTEN_EVERY = 10.0  # seconds between two writes of the file
 FIELDS = ("loss", "kernel", "features", "dtype", "n", "reported", "true", "end", "seconds", "wrong")
 
@@ -110,13 +112,20 @@ def summary(lines: list[list[Any]]) -> dict[str, Any]:
     }
 
 
-def campaign(seeds: list[int], jobs: int, work: Any) -> Iterator[tuple[int, list[Any], str]]:
-    """Solve the problems of some seeds in so many processes; yield them as they end."""
+def campaign(seeds: list[int], jobs: int, work: Any, seconds: float) -> Iterator[tuple[int, list[Any], str]]:
+    """Solve the problems of some seeds in so many processes; yield them as they end, in at most so many seconds."""
+    ends = time.perf_counter() + seconds
     if jobs == 1:
-        yield from map(work, seeds)
+        for seed in seeds:
+            if time.perf_counter() > ends:
+                return
+            yield work(seed)
         return
     with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(work, seeds)
+        found = pool.imap_unordered(work, seeds)
+        with suppress(StopIteration, TimeoutError):
+            while True:  # at the end the processes are stopped, also within a problem
+                yield found.next(min(max(0.0, ends - time.perf_counter()), LONGEST))
 
 
 def main() -> None:
@@ -147,6 +156,8 @@ def main() -> None:
         content: dict[str, Any] = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
         earlier = {} if fresh else content.get(kind, {}).get("seeds", {})  # other parts may be at work
         lines.update({seed: found for seed, found in earlier.items() if seed not in lines})
+        if not lines:
+            raise SystemExit("No problem has ended. Use more --seconds.")
         ordered = {str(seed): lines[str(seed)] for seed in sorted(map(int, lines))}
         content[kind] = {
             "machine": {**common.machine(options.first), **common.gpu(options.device)},
@@ -158,11 +169,9 @@ def main() -> None:
         written: dict[str, Any] = content[kind]
         return written
 
-    started, begun = time.perf_counter(), False
-    written = started
-    for seed, found, name in campaign(
-        seeds, options.jobs, partial(solved, device=options.device, estimators=options.estimators)
-    ):
+    begun, written = False, time.perf_counter()
+    work = partial(solved, device=options.device, estimators=options.estimators)
+    for seed, found, name in campaign(seeds, options.jobs, work, options.seconds):
         lines[str(seed)] = found
         if found[FIELDS.index("wrong")]:
             print(f"{name}: {found}", flush=True)
@@ -170,8 +179,6 @@ def main() -> None:
         if now - written > WRITTEN_EVERY:
             write(options.fresh and not begun)
             begun, written = True, now
-        if now - started > options.seconds:
-            break
     print(
         json.dumps(
             {
