@@ -7,7 +7,7 @@
 
 The problems are those of ``tests/random_problems.py``: every loss and kernel, random features, weights from 1e-3 to
 1e5, inputs with clusters, duplicates, heavy tails and a distant mean, narrow and wide bandwidths, λ from 1e-6 to 100.
-The seed of a problem decides everything about it. The reference has its own kernels, losses and conjugates, and computes
+The seed decides everything about a problem. The reference has its own kernels, losses and conjugates, and computes
 both objectives from the dual variables alone, in float64, and in more digits where those are too few.
 
 A gap is wrong where the true one exceeds it by more than 1%, and by more than 1e-9: a sum of 2,000 terms in float64
@@ -25,9 +25,10 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from random_problems import EXCESS, MULTICLASS, SMALLEST, Outcome, RandomProblem
 ROWS = {"cpu": (150, 1_000), "cuda": (150, 1_000)}
 ESTIMATOR_ROWS = (600, 2_000)  # more than one block, so that float32 is a choice
 EPOCHS, EPOCHS_OF_CLASSES, LIMIT = 12, 6, 6.0  # a solve of so many seconds is stopped
+LONGEST = 3_600.0  # seconds of one problem
 WRITTEN_EVERY = 10.0  # seconds between two writes of the file
 FIELDS = ("loss", "kernel", "features", "dtype", "n", "reported", "true", "end", "seconds", "wrong")
 
@@ -57,7 +59,7 @@ def solved(seed: int, device: str, estimators: bool) -> tuple[int, list[Any], st
     started = time.perf_counter()
     try:
         if estimators:
-            found = estimator_outcome(seed, most, least)
+            found = estimator_outcome(seed, most, least, LIMIT)
         else:
             epochs = EPOCHS_OF_CLASSES if problem.loss in MULTICLASS else EPOCHS
             found = outcome_of(problem, device, max_epochs=epochs, max_time=LIMIT)
@@ -68,7 +70,8 @@ def solved(seed: int, device: str, estimators: bool) -> tuple[int, list[Any], st
 
 def line(problem: RandomProblem, found: Outcome, seconds: float) -> list[Any]:
     """Return the ``FIELDS`` of a problem, with the gaps of its worst column."""
-    excess = np.nan_to_num(found.true - EXCESS * found.reported, nan=np.inf)
+    excess = np.where(np.isposinf(found.reported), -np.inf, found.true - EXCESS * found.reported)
+    excess = np.nan_to_num(excess, nan=np.inf)
     worst = int(np.argmax(excess))
     loss = found.name.rsplit(" as ", 1)[1].split(",")[0] if " as " in found.name else problem.loss
     return [
@@ -93,12 +96,12 @@ def summary(lines: list[list[Any]]) -> dict[str, Any]:
     columns = dict(zip(FIELDS, zip(*lines, strict=True), strict=True))
     ends, count = Counter(columns["end"]), len(lines)
     refused = sum(number for end, number in ends.items() if end.startswith("refused"))
-    pairs = zip(columns["reported"], columns["true"], strict=True)
+    pairs = [(float(a), float(b)) for a, b in zip(columns["reported"], columns["true"], strict=True)]
     return {
         "problems": count,
         "wrong": sum(columns["wrong"]),
         "limit": f"true gap > {EXCESS} x reported gap, and > reported gap + {SMALLEST:g}",
-        "largest_excess": _number(max(float(true) - EXCESS * float(reported) for reported, true in pairs)),
+        "largest_excess": _number(max(true - EXCESS * reported for reported, true in pairs if reported < np.inf)),
         "share_at_tolerance": round(ends["TOLERANCE"] / count, 4),
         "share_refused": round(refused / count, 4),
         "ends": dict(ends.most_common()),
@@ -109,13 +112,20 @@ def summary(lines: list[list[Any]]) -> dict[str, Any]:
     }
 
 
-def campaign(seeds: list[int], jobs: int, work: Any) -> Iterator[tuple[int, list[Any], str]]:
-    """Solve the problems of some seeds in so many processes; yield them as they end."""
+def campaign(seeds: list[int], jobs: int, work: Any, seconds: float) -> Iterator[tuple[int, list[Any], str]]:
+    """Solve the problems of some seeds in so many processes; yield them as they end, in at most so many seconds."""
+    ends = time.perf_counter() + seconds
     if jobs == 1:
-        yield from map(work, seeds)
+        for seed in seeds:
+            if time.perf_counter() > ends:
+                return
+            yield work(seed)
         return
     with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(work, seeds)
+        found = pool.imap_unordered(work, seeds)
+        with suppress(StopIteration, TimeoutError):
+            while True:  # at the end the processes are stopped, also within a problem
+                yield found.next(min(max(0.0, ends - time.perf_counter()), LONGEST))
 
 
 def main() -> None:
@@ -146,6 +156,8 @@ def main() -> None:
         content: dict[str, Any] = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
         earlier = {} if fresh else content.get(kind, {}).get("seeds", {})  # other parts may be at work
         lines.update({seed: found for seed, found in earlier.items() if seed not in lines})
+        if not lines:
+            raise SystemExit("No problem has ended. Use more --seconds.")
         ordered = {str(seed): lines[str(seed)] for seed in sorted(map(int, lines))}
         content[kind] = {
             "machine": {**common.machine(options.first), **common.gpu(options.device)},
@@ -157,11 +169,9 @@ def main() -> None:
         written: dict[str, Any] = content[kind]
         return written
 
-    started, begun = time.perf_counter(), False
-    written = started
-    for seed, found, name in campaign(
-        seeds, options.jobs, partial(solved, device=options.device, estimators=options.estimators)
-    ):
+    begun, written = False, time.perf_counter()
+    work = partial(solved, device=options.device, estimators=options.estimators)
+    for seed, found, name in campaign(seeds, options.jobs, work, options.seconds):
         lines[str(seed)] = found
         if found[FIELDS.index("wrong")]:
             print(f"{name}: {found}", flush=True)
@@ -169,8 +179,6 @@ def main() -> None:
         if now - written > WRITTEN_EVERY:
             write(options.fresh and not begun)
             begun, written = True, now
-        if now - started > options.seconds:
-            break
     print(
         json.dumps(
             {

@@ -242,7 +242,7 @@ def hard_problems(results: Results) -> Iterator[str]:
 
 
 def certificate(results: Results) -> Iterator[str]:
-    """Yield how many gaps are wrong, and how the solves ended."""
+    """Yield the number of wrong gaps, and the ends of the solves."""
     columns = ("problems on", "number", "float32", "wrong gaps", "at the tolerance", "refused", "largest excess")
     rows = [
         [

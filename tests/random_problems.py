@@ -17,6 +17,7 @@ import warnings
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -158,10 +159,10 @@ class RandomProblem:
             matrix = kernel_matrix(self.kernel, self.bandwidth, self.x, self.degree, dtype) + dtype(self.intercept)
         return Reference(self.loss, self.parameters, self.y.astype(dtype), c, matrix, training.features is not None)
 
-    def solved(self, device: str) -> list[Any]:
+    def solved(self, device: str, max_time: float = inf) -> list[Any]:
         """Return the dual variables of solves in float64 to a small gap: any dual point bounds the optimum."""
         precise = replace(self, dtype=torch.float64, mixed=False)
-        settings = {"max_epochs": 100, "tol": 1e-9, "momentum": False, "block_size": 256}
+        settings = {"max_epochs": 100, "tol": 1e-9, "momentum": False, "block_size": 256, "max_time": max_time}
         found = []
         for method in ("newton", "auto"):
             with suppress(joker.errors.InvalidParameter):
@@ -424,8 +425,9 @@ class Outcome(NamedTuple):
 
     @property
     def wrong(self) -> bool:
-        """Whether a true gap exceeds the reported one."""
-        return bool((~(self.true <= np.maximum(EXCESS * self.reported, self.reported + SMALLEST))).any())
+        """Whether a true gap exceeds the reported one; an infinite one claims nothing."""
+        held = (self.true <= np.maximum(EXCESS * self.reported, self.reported + SMALLEST)) | np.isposinf(self.reported)
+        return bool((~held).any())
 
 
 def outcome(seed: int, device: str = "cpu", most_rows: int = MOST_ROWS, among: tuple[str, ...] = LOSSES) -> Outcome:
@@ -442,14 +444,16 @@ def outcome_of(problem: RandomProblem, device: str = "cpu", **settings: Any) -> 
         _, report = training.run(lambda record: points.extend([descent.point[0].clone(), descent.state.alpha.clone()]))
     except joker.errors.JokerError as error:
         return _refused(problem, error)
-    return judged(problem, training, report, device, points)
+    return judged(problem, training, report, device, points, settings.get("max_time", inf))
 
 
 def _refused(problem: RandomProblem, error: Exception) -> Outcome:
     return Outcome(problem.name, np.zeros(1), np.zeros(1), f"refused: {type(error).__name__}")
 
 
-def judged(problem: RandomProblem, training: Any, report: Any, device: str = "cpu", earlier: Any = ()) -> Outcome:
+def judged(
+    problem: RandomProblem, training: Any, report: Any, device: str = "cpu", earlier: Any = (), max_time: float = inf
+) -> Outcome:
     """Return the gaps of a solve; what is doubtful in float64 is computed with more digits, and with the best bound."""
     reported = report.gap.relative.nan_to_num(torch.inf).cpu().numpy().reshape(-1, problem.group)[:, 0]
     alpha = report.alpha.double().cpu().numpy()
@@ -463,7 +467,7 @@ def judged(problem: RandomProblem, training: Any, report: Any, device: str = "cp
         if not found.wrong:
             return found
     # The gap that is reported may have the dual value of an earlier point, which is a bound as well.
-    others = [*problem.solved(device), *(point.double().cpu().numpy() for point in earlier)]
+    others = [*problem.solved(device, max_time), *(point.double().cpu().numpy() for point in earlier)]
     found = found._replace(true=reference.gaps(alpha, others), own=found.true)
     if not found.wrong or training.features is None:
         return found
@@ -477,7 +481,9 @@ ESTIMATORS = {
 }  # fmt: skip
 
 
-def estimator_outcome(seed: int, most_rows: int = 2_500, least_rows: int = LEAST_ROWS) -> Outcome:
+def estimator_outcome(
+    seed: int, most_rows: int = 2_500, least_rows: int = LEAST_ROWS, max_time: float = inf
+) -> Outcome:
     """Fit the estimator of the problem with this seed, with precision and method "auto"; return its gaps."""
     problem = RandomProblem.draw(seed, most_rows=most_rows, least_rows=least_rows)
     names = list(ESTIMATORS)
@@ -496,7 +502,7 @@ def estimator_outcome(seed: int, most_rows: int = 2_500, least_rows: int = LEAST
         own["scale_target"] = False
     model = ESTIMATORS[problem.loss](
         lam=float(problem.lams[0]), kernel=problem.named_kernel, n_features=problem.n_features, standardize=False,
-        fit_intercept=problem.intercept, random_state=seed, **own,
+        fit_intercept=problem.intercept, random_state=seed, max_time=max_time, **own,
     )  # fmt: skip
     runs: list[Any] = []
     run = Descent.run
@@ -515,7 +521,7 @@ def estimator_outcome(seed: int, most_rows: int = 2_500, least_rows: int = LEAST
     y = problem.y if problem.loss not in BINARY else descent.problem.targets.y.double().numpy()  # classes in any order
     problem = replace(problem, y=y - (0 if problem.loss in BINARY else model._offset))
     training = joker.Training(descent, problem.named_kernel, getattr(descent.state, "features", None))
-    return judged(problem, training, report)
+    return judged(problem, training, report, max_time=max_time)
 
 
 def main() -> None:

@@ -300,3 +300,41 @@ def test_a_constant_that_a_search_ablation_changes_exists(script: Script) -> Non
         present = getattr(importlib.import_module(module), constant)
         assert type(present) is type(value) or callable(present)
         assert present != value
+
+
+def test_the_parts_of_a_certificate_add_up(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificate = script("certificate")
+    monkeypatch.setattr(certificate, "ROWS", {"cpu": (20, 40)})
+    out = tmp_path / "certificate.json"
+    for part in ("1/2", "2/2", "1/1"):  # the last one has nothing to do
+        arguments = ["certificate.py", "--count", "6", "--part", part, "--out", str(out)]
+        monkeypatch.setattr("sys.argv", arguments)
+        certificate.main()
+    found = json.loads(out.read_text(encoding="utf-8"))["cpu"]
+    assert list(found["seeds"]) == [str(seed) for seed in range(6)]
+    assert found["problems"] == sum(found["ends"].values()) == 6
+    assert found["wrong"] == 0
+    lines = [list(line) for line in found["seeds"].values()]
+    lines[2][certificate.FIELDS.index("wrong")] = True
+    assert certificate.summary(lines)["wrong"] == 1
+    capsys.readouterr()
+
+
+def test_the_gap_of_a_reference_is_that_of_its_own_problem(script: Script) -> None:
+    """It is near 0 at a small tolerance, and not at a large one."""
+    hard = script("hard_problems")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 3))
+    y = np.sin(2 * x[:, 0]) + 0.1 * rng.normal(size=150)
+    for problem, targets in (
+        (hard.hinge(10.0), np.sign(y)),
+        (hard.svr(10.0), y),
+        (hard.linear(regression=True), hard.standard(y)),
+    ):
+        loose, tight = (
+            problem["gap"](problem["reference"](x, targets, tol).fit(x, targets), x, targets) for tol in (1.0, 1e-7)
+        )
+        assert abs(tight) < 1e-5
+        assert loose > 1e-3

@@ -14,6 +14,7 @@ import torch
 from solvers.problems import CASES, LAMBDAS, small
 
 import joker
+from joker import kernels
 from joker.errors import InvalidParameter, StateMismatch, UnknownName
 from joker.losses import Scaled, Squared
 from joker.solvers import BlockSolver, Descent, Reason, Report, Settings, certify
@@ -325,6 +326,19 @@ def test_a_block_that_is_not_finite_ends_the_run() -> None:
     report = descent.run()
     assert report.reason is Reason.BROKEN
     assert report.relative_gap == torch.inf
+
+
+def test_conjugate_gradients_that_overflow_end_the_run() -> None:
+    """They have no blocks, whose solves would say so: α itself is not finite."""
+    x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    training = joker.prepare(
+        x, x[:, 0], kernel=kernels.Polynomial(bandwidth=1e-5, degree=5), lam=1e-6,
+        settings=Settings(method="conjugate_gradients", block_size=64, max_epochs=5),
+    )  # fmt: skip
+    _, report = training.run()
+    assert not report.alpha.isfinite().all()
+    assert report.reason is Reason.BROKEN
+    assert report.records[-1].epoch == 1
 
 
 def test_an_ill_conditioned_problem_in_one_block_ends_early() -> None:

@@ -305,7 +305,7 @@ class Descent:
 
     def _reason(self, gap: Gap, certified: bool) -> Reason | None:
         stalled = self.method.statistics.stalled()
-        if self.method.statistics.outcomes[Outcome.BROKEN]:
+        if self.method.statistics.outcomes[Outcome.BROKEN] or bool(gap.sums.isnan().any()):
             return Reason.BROKEN
         if certified and gap.worst <= self.settings.tol:
             return Reason.TOLERANCE
