@@ -32,7 +32,7 @@ from joker.tables.encoders import (
     number_block,
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
-from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.table import BLOCK_ENTRIES, BOOLEAN, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tables.text import TextEncoder, fit_text
 
 Array = NDArray[Any]
@@ -241,7 +241,7 @@ def fit_encoding(
     columns = [column for column, _ in used]
     encoders: list[Any] = [None] * len(used)
     parts: dict[int, InputsOf] = {}
-    plain = [j for j, (_, kind) in enumerate(used) if kind.kind not in (DATE, GROUP, CATEGORY)]
+    plain = [j for j, (_, kind) in enumerate(used) if kind.kind in (NUMBER, BOOLEAN)]
     for j, encoder in zip(plain, fit_numbers([columns[j] for j in plain], scaling), strict=True):
         encoders[j] = encoder
     for j, (column, kind) in enumerate(used):

@@ -405,7 +405,7 @@ def try_scalings(problem: TableProblem, kinds: list[ColumnKind], sample: ArdSamp
     for scaling in SCALINGS if len(kinds) <= MAX_SCALED_COLUMNS else (ROBUST,):
         if first and (not has_scalings(first[0]) or problem.clock.is_over()):
             break
-        common = {"kinds": kinds, "scaling": scaling, "seed": problem.seed}
+        common: dict[str, Any] = {"kinds": kinds, "scaling": scaling, "seed": problem.seed}
         fitted = fit_encoding(part.inputs, part.y, problem.classes, **common, like=first)
         first = first or fitted
         fit = (
