@@ -29,7 +29,7 @@ STATED = {
     "With at most N levels each": "tables.encoding.MAX_ONE_HOT",
     "with more, the N most frequent ones": "tables.encoding.FREQUENT_LEVELS",
     "text that differs in at least N% of the rows": "tables.columns.IDENTIFIER_SHARE",
-    "which differs in at least N% of the rows": "tables.columns.IDENTIFIER_SHARE",
+    "A column that differs in at least N% of the rows": "tables.columns.IDENTIFIER_SHARE",
     "absolute skewness above N)": "tables.targets.MAX_SKEW",
     "ARD for the Laplacian, with at most N rows": "tables.plan.SEARCH_ROWS",
     "10,000 rows and N inputs": "tables.search.MAX_LAPLACIAN_INPUTS",

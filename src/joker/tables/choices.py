@@ -72,7 +72,7 @@ def proposed(problem: TableProblem, kinds: Sequence[ColumnKind]) -> dict[int, Co
 
 
 def lasting(
-    problem: TableProblem, kinds: Mapping[int, ColumnKind], encoding: Encoding, x: Array
+    problem: TableProblem, kinds: Mapping[int, ColumnKind], encoding: Encoding, x: Any
 ) -> dict[int, ColumnKind]:
     """Return the kinds of columns that replace numbers by groups or categories without making later rows worse.
 

@@ -246,7 +246,7 @@ def useful_groups(
     table: RawTable,
     kinds: Sequence[ColumnKind],
     places: Sequence[int],
-    x: Array,  # (n, d), all columns as they are encoded without codes
+    x: Any,  # (n, d), all columns as they are encoded without codes; rows are picked from it
     y: Array,  # (n,)
     classes: int,
     seed: int,

@@ -459,8 +459,9 @@ def distinct_whole_numbers(values: Array) -> Array:
     """Return the distinct ones of some whole numbers, sorted."""
     low = values.min(initial=np.inf)
     if values.max(initial=-np.inf) - low < MAX_COUNTED * len(values):
-        return np.flatnonzero(np.bincount((values - low).astype(np.intp))) + low
-    return np.unique(values)
+        values = np.flatnonzero(np.bincount((values - low).astype(np.intp))) + low
+    distinct: Array = np.unique(values)
+    return distinct
 
 
 FOLDS = 5

@@ -32,7 +32,7 @@ from joker.tables.encoders import (
 )
 from joker.tables.parsing import DECIMAL_POINT, TEXT_FORMATS, find_text_format, parse_as
 from joker.tables.steps import AND_STEPS, SteppedNumberEncoder, fit_stepped_number
-from joker.tables.table import BLOCK_ENTRIES, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
+from joker.tables.table import BLOCK_ENTRIES, BOOLEAN, DATE, DATE_TYPE, NUMBER, TEXT, RawColumn, RawTable
 from joker.tables.text import TextEncoder, fit_text
 
 Array = NDArray[Any]
@@ -40,7 +40,6 @@ AnyEncoder = (
     NumberEncoder | LevelEncoder | StatisticEncoder | DateEncoder | GroupEncoder | SteppedNumberEncoder | TextEncoder
 )
 SCALED = (NumberEncoder, GroupEncoder, SteppedNumberEncoder)  # encoders that depend on the scaling of numbers
-OTHERS = (DATE, GROUP, CATEGORY, TEXT)  # kinds of columns that are not numbers
 MIN_ORDERED = 3  # levels: a category with at least so many also has its mean target as an input
 MAX_STATISTIC_CLASSES = 32  # with more classes there is no mean target, which would take an input for each of them
 MIN_STATISTIC_ROWS = 100  # with fewer rows the mean of a level is noise
@@ -245,7 +244,9 @@ def fit_encoding(
     columns = [column for column, _ in used]
     encoders: list[Any] = [None] * len(used)
     parts: dict[int, InputsOf] = {}
-    plain = [] if scaling.endswith(AND_STEPS) else [j for j, (_, kind) in enumerate(used) if kind.kind not in OTHERS]
+    plain = (
+        [] if scaling.endswith(AND_STEPS) else [j for j, (_, kind) in enumerate(used) if kind.kind in (NUMBER, BOOLEAN)]
+    )
     for j, encoder in zip(plain, fit_numbers([columns[j] for j in plain], scaling), strict=True):
         encoders[j] = encoder
     for j, (column, kind) in enumerate(used):
