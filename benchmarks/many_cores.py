@@ -354,7 +354,7 @@ def main() -> None:
             data(cell.problem)
         left = end - time.monotonic()
         if left < 1:
-            print("no time is left; a second run measures the other cells", flush=True)
+            print("the time limit is reached; a second run measures the other cells", flush=True)
             break
         found = run_together(some, data, min(CELL_SECONDS, left), given.quick)
         for cell, one in zip(some, found, strict=True):

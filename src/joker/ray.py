@@ -205,9 +205,9 @@ def tune(
     ----------
     X, y, estimator, task, kernels, bandwidths, lam, relevance, rows, sample_weight, scoring
         As in :func:`joker.tune`. A row store must have a path that every worker can read.
-    n_trials, max_time, memory, device, random_state, verbose, callback
+    n_trials, max_time, memory, device, random_state, n_jobs, verbose, callback
         As in :func:`joker.tune`. ``memory`` is the budget of each trial, and ``device`` that of the trials and of the
-        fit on all rows. ``max_time`` ends no trial that has begun.
+        fit on all rows. ``max_time`` ends no trial that has begun, and ``n_jobs`` has no effect.
     cpus_per_trial : float
         Processors that Ray reserves for a fit of a trial, which has as many threads.
     gpus_per_trial : float

@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise
 from joker import kernels
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, Stationary, squared_distance
-from joker.kernels.kernel import KernelWithConstant
+from joker.kernels.kernel import KernelWithConstant, decay
 
 SIGMA = 1.7
 
@@ -306,3 +306,23 @@ def test_rows_far_apart_give_no_subnormal_numbers(name: str) -> None:
     k = kernels.get(name, 1.0)(x, z)
     assert float(k.min()) >= torch.finfo(torch.float32).tiny
     torch.testing.assert_close(k.double(), kernels.get(name, 1.0)(x.double(), z.double()), rtol=1e-4, atol=1e-20)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 1e3])  # subnormal values, usual ones, and nearly equal rows
+def test_the_gaussian_in_fewer_passes_is_that_of_its_distances(dtype: torch.dtype, scale: float) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x, z = (3 * torch.randn(n, 6, generator=draw, dtype=dtype) for n in (40, 30))
+    z[:10] = x[:10]
+    by_distances = decay(squared_distance(x, z, scale).mul_(0.5))
+    assert torch.equal(kernels.Gaussian(bandwidth=scale)(x, z), by_distances)
+    assert (by_distances.diagonal()[:10] == 1).all()
+
+
+def test_a_kernel_derived_from_the_gaussian_has_a_profile_of_its_own() -> None:
+    class Double(kernels.Gaussian):
+        def profile(self, r2: torch.Tensor) -> torch.Tensor:
+            return 2 * super().profile(r2)
+
+    x = torch.arange(6.0).reshape(3, 2)
+    assert torch.equal(Double()(x, x), 2 * kernels.Gaussian()(x, x))

@@ -182,3 +182,23 @@ def test_a_gap_below_zero_is_a_rounding_error() -> None:
 def test_average_before_the_first_step_is_the_start() -> None:
     descent = small("hinge", {}, "features", weighted=False).descent([1.0], block_size=64)
     assert torch.equal(Average(descent.state, 5).read(descent.state)[0], descent.state.alpha)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_threads_share_the_kernel_of_a_block_and_change_no_bit_of_it(dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(2_200, 5, generator=draw, dtype=dtype)
+    state = joker.prepare(x, x[:, :1].sign(), loss="hinge", kernel="gaussian", bandwidth=2.0).descent.state
+    rows, before, found = torch.randperm(len(x), generator=draw)[:900], torch.get_num_threads(), []
+    called: list[tuple[int, ...]] = []
+    kernel = state.kernel
+    state.kernel = lambda x, z: called.append((len(x), len(z))) or kernel(x, z)
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(state.open(rows).K)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+    assert sorted(set(called)) == [(132, 900), (256, 900)]
+    torch.testing.assert_close(found[0], kernel(x[rows], x[rows]), rtol=1e-5, atol=1e-6)

@@ -70,6 +70,12 @@ def test_a_loss_of_the_user_is_given_to_load(tmp_path: Path) -> None:
     assert np.array_equal(again.predict(ROWS), model.predict(ROWS))
 
 
+def test_a_file_says_nothing_of_the_processes_of_the_fit(tmp_path: Path) -> None:
+    model = joker.JokerRegressor(n_jobs=1, **FAST).fit(ROWS, TARGETS)
+    model.save(tmp_path / "m")
+    assert joker.load(tmp_path / "m").n_jobs is None
+
+
 def test_a_model_without_held_out_score_has_none_after_loading(tmp_path: Path) -> None:
     model = joker.JokerRegressor(**FAST).fit(ROWS, TARGETS)
     model.held_out_score_ = None

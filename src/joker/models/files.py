@@ -65,7 +65,7 @@ PACKAGES = {
     "JokerClassifier": "joker.tables",
     "JokerRegressor": "joker.tables",
 }
-NOT_SAVED = {"callbacks"}  # a file holds no code
+NOT_SAVED = {"callbacks", "n_jobs"}  # a file holds no code, and nothing of the computer
 SAVED_FOR_FUNCTION = {"early_stopping": True, "scoring": None}  # what is saved for a function, which is code too
 SPLITS = ("cv", "groups", "time")
 # The errors that a document can cause whose bytes are intact and whose values contradict one another.
