@@ -11,6 +11,7 @@ third of the widths. No choice uses a test row. The results are written after ev
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 from typing import Any
 from unittest.mock import patch
@@ -80,9 +81,12 @@ def main() -> None:
     parser.add_argument("--effort", type=int, default=EFFORT)
     asked = parser.parse_args()
     found: dict[str, list[dict[str, Any]]] = {}
+    if RESULTS.exists():
+        found = json.loads(RESULTS.read_text(encoding="utf-8"))["sets"]
     for name in asked.sets.split(","):
+        found[name] = []
         for seed in range(asked.splits):
-            found.setdefault(name, []).append(measured(name, seed, asked.rows, asked.effort))
+            found[name].append(measured(name, seed, asked.rows, asked.effort))
             common.write_json(
                 RESULTS, {"machine": common.machine(0), "effort": asked.effort, "coverage": COVERAGE, "sets": found}
             )
