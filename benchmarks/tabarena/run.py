@@ -98,7 +98,7 @@ def fit_model(problem: str, X: pd.DataFrame, y: pd.Series, time_limit: float = 6
     )
 
 
-def fit_system(problem: str, X: pd.DataFrame, y: pd.Series, time_limit: float = 60, **metadata: Any) -> Any:
+def fit_system(problem: str, X: pd.DataFrame, y: pd.Series, time_limit: float = 600, **metadata: Any) -> Any:
     """Return the fitted system, handed what TabArena hands it."""
     from autogluon.core.metrics import get_metric
     from joker_system import JokerSystem

@@ -94,11 +94,11 @@ def test_the_number_of_cores_is_kept(entry: SimpleNamespace, monkeypatch: pytest
     seen: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", seen.append)
     X, y = entry.run.generated("regression", 100)
-    single(entry).fit(X=X, y=y, num_cpus=1)
+    single(entry, ag_args_fit={"num_cpus": 1}).fit(X=X, y=y)  # else AutoGluon decides
     assert seen[0] == 1
 
 
-def test_the_time_limit_reaches_the_fit(entry: SimpleNamespace) -> None:
+def test_the_time_limit_reaches_the_fit(entry: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     from autogluon.core.utils.exceptions import TimeLimitExceeded
 
     X, y = entry.run.generated("regression", 2_000)
@@ -107,8 +107,9 @@ def test_the_time_limit_reaches_the_fit(entry: SimpleNamespace) -> None:
     model.fit(X=X, y=y, time_limit=5.0, num_cpus=1)
     assert model.model.max_time < 4.5
     assert time.perf_counter() - started < 60  # a fit ends after the block that it is in
+    monkeypatch.setattr(entry.joker_model, "TIME_SHARE", 0.0)
     with pytest.raises(TimeLimitExceeded):
-        single(entry)._fit(X, y, time_limit=1e-9)
+        single(entry).fit(X=X, y=y, time_limit=5.0)
 
 
 def test_more_memory_is_estimated_for_more_rows(entry: SimpleNamespace) -> None:

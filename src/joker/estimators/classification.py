@@ -391,7 +391,8 @@ class KernelSVC(BaseClassifier):
         found = solve(training.descent, NuHinge(training.descent.problem.targets, self.nu))
         check_feasible(found, self.nu, self.tol)
         self._set_best(result_of(training, found, found.rho), request.lams, len(found.rho))
-        self.lam_ = found.rho.cpu().numpy() if len(found.rho) > 1 else float(found.rho)
+        lam: Any = float(found.rho) if len(found.rho) == 1 else found.rho.cpu().numpy()
+        self.lam_ = lam
 
     def _named_loss(self) -> Loss:
         if self.loss not in ("squared_hinge", "hinge"):

@@ -297,7 +297,7 @@ class KernelEstimator(CheckedParameters, CallbackSupportMixin, NotebookView, Fit
             spec, self.plan_ = self._specify(request, rows, place, seed, self._scaling, keeps_path)
             training = self._training(request, spec, rows)
             if not hasattr(self, "bandwidth_"):
-                self.bandwidth_: float | NDArray[np.float64] = training.kernel.bandwidth
+                self.bandwidth_ = training.kernel.bandwidth
             hashes = ProblemHashes.of(sample, lams, self._target_scale, training) if self.warm_start else None
             if before and hashes:
                 before.continue_in(training, hashes)

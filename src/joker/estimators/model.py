@@ -56,6 +56,7 @@ class FittedModel(BaseEstimator):
     gap_: float
     stop_reason_: str
     n_features_in_: int
+    bandwidth_: float | NDArray[np.float64]
     plan_: Plan
     _machine: Machine
     _constant: bool  # whether the machine has an intercept

@@ -32,10 +32,10 @@ from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.models.files import save
 from joker.runtime import enough_memory, generator, parse_device, tiles
 from joker.solvers.eigen import largest
+from joker.solvers.problem import AUTO
 
 TILE = 2**26  # bytes of the features of a tile of rows
 SAMPLED = 512  # rows whose kernel is compared with that of random features
-FIRST = "auto"  # exact, unless the rows are many
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -61,13 +61,13 @@ class KernelTransform(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Checked
         kernel = resolve.get_kernel(self.kernel)
         if kernel.external:
             resolve.check_external(kernel, self)
-        if isinstance(self.bandwidth, str | Real) and self.bandwidth != resolve.AUTO:
+        if isinstance(self.bandwidth, str | Real) and self.bandwidth != AUTO:
             resolve.check_rule(self.bandwidth)
         resolve.check_standardize(self.standardize)
         parse_device(self.device)
         resolve.budget(self.memory)
         check_random_state(self.random_state)
-        feature_maps.check(kernel, self.features, n_inputs or 1, None if self.features == resolve.AUTO else 1)
+        feature_maps.check(kernel, self.features, n_inputs or 1, None if self.features == AUTO else 1)
 
     @property
     def _n_features_out(self) -> int:
@@ -76,7 +76,8 @@ class KernelTransform(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Checked
     def _prepare(self, X: Any) -> tuple[Kernel, Rows, int]:
         """Store the scale of the inputs and the bandwidth; return the kernel, the rows in float64 and a seed."""
         for name in ("mean_", "scale_", "bandwidth_", "schema_"):
-            vars(self).pop(name, None)
+            if name in vars(self):
+                delattr(self, name)
         self.check_settings()
         x = self._check_rows(X)
         self.check_settings(self.n_features_in_)
@@ -90,12 +91,13 @@ class KernelTransform(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Checked
         if resolve.standardizes(self.standardize, kernel, self.bandwidth, x, None):
             statistics = input_statistics(x, None)
             self.mean_, self.scale_ = statistics.mean.numpy(), statistics.deviation.numpy()
-        if not isinstance(self.bandwidth, str | Real):
-            self.bandwidth_ = resolve.bandwidths(self.bandwidth, kernel, self.n_features_in_)
+        widths = resolve.bandwidths(self.bandwidth, kernel, self.n_features_in_)
+        if widths is not None:
+            self.bandwidth_ = widths
         rows = rows_of(x, torch.float64, place, copy=True, scaling=self._scaling)
         kernel = kernel.with_bandwidth(resolve.sigma(self.bandwidth, self.kernel, kernel, rows, None, seed))
         if not hasattr(self, "bandwidth_"):
-            self.bandwidth_: float | NDArray[np.float64] = kernel.bandwidth
+            self.bandwidth_ = kernel.bandwidth
         return kernel, rows, seed
 
     def _finish(self, machine: Machine, offset: NDArray[np.float64]) -> None:  # (t,)
@@ -127,7 +129,7 @@ def _check_components(n_components: object) -> int:
 
 def _draw(kernel: Kernel, kind: str, x: Rows, m: int, seed: int) -> FeatureMap:
     """Return m random features of the kernel, or one for each input of the linear kernel."""
-    name = None if kind == resolve.AUTO else kind
+    name = None if kind == AUTO else kind
     m = x.shape[1] if "identity" in kernel.feature_kinds else m
     feature_maps.check(kernel, kind, x.shape[1], m)
     return feature_maps.draw(kernel, name, x.shape[1], m, seed, dtype=x.dtype, device=x.device)
@@ -177,7 +179,7 @@ class KernelPCA(KernelTransform):
     """
 
     n_components: int = 2
-    n_features: int | str | None = FIRST
+    n_features: int | str | None = AUTO
     tol: float = 1e-6
 
     def check_settings(self, n_inputs: int | None = None) -> None:
