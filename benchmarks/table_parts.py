@@ -91,7 +91,7 @@ PARTS = {
         (("joker.tables.search", "lasting", _all),), lambda model: any(map(_orders, model.feature_names_in_))
     ),
     "steps": Part(
-        (("joker.tables.search", "with_steps", _nothing),),
+        (("joker.tables.search", "may_have_steps", _nothing),),
         lambda model: any(trial["scaling"].endswith("steps") for trial in model.leaderboard_),
     ),
     "text": Part(
