@@ -655,7 +655,7 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
-        hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging, block_solver,
-        ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
+        hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging,
+        block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
     )
 }  # fmt: skip
