@@ -19,7 +19,8 @@ from joker.runtime.devices import one_thread
 from joker.tuning.halving import TimeBudget
 from joker.tuning.trials import IN_TURN, Runner, TrialFit, TrialResult, TrialWorkers, current_workers
 
-Part, Result = TypeVar("Part"), TypeVar("Result")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ class Runner(Protocol):
     def to_send(self) -> Runner: ...
 
 
-Part, Result = TypeVar("Part"), TypeVar("Result")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 class TrialWorkers:
