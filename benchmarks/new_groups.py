@@ -162,7 +162,7 @@ def lines(results: dict[str, Any]) -> list[str]:
             marks = f"{'within' if one['within'] else 'NOT WITHIN'} two errors, coverage {one['coverage']:.3f}"
             found.append(f"{name:12s} {seed}  {said}  {true}  {marks}")
     for name, one in results.get("untold", {}).items():
-        right = (one.get("warned_of") is not None) == (name in TABLES)
+        right = one.get("warned_of") == (TABLES[name].column if name in TABLES else None)
         found.append(f"{name:12s} warned of {one.get('warned_of')}  {'' if right else 'WRONG'}")
     return found
 

@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from joker.tables.columns import DROP, GROUP, MIN_GROUP_ROWS, ColumnKind
 from joker.tables.encoding import Encoding, fit_encoding, in_memory
 from joker.tables.problem import TableProblem, validation_of
-from joker.tables.table import DATE, NUMBER, TEXT, RawColumn
+from joker.tables.table import BOOLEAN, DATE, NUMBER, TEXT, RawColumn
 from joker.tables.targets import NumberTarget
 from joker.tuning.splits import Split, strata
 from joker.tuning.validation import GROUPS, RANDOM, TIME, Validation
@@ -138,7 +138,10 @@ def _compared(
     at_random = Split(np.sort(mixed[: len(some[0])]), np.sort(mixed[len(some[0]) :]))
     if min(len(asked.train), len(asked.held)) < 2:
         return None
-    without = validation.column if validation.kind == GROUPS else None
+    # A number stays an input: new groups may have similar ones, as with years of school.
+    kinds = {kind.name: kind.kind for kind in encoding.kinds}
+    names = validation.kind == GROUPS and kinds[validation.column or ""] not in (NUMBER, BOOLEAN)
+    without = validation.column if names else None
     scores = []
     for one, dropped in ((at_random, None), (asked, without)):
         if problem.classes and len(np.unique(problem.y[one.train])) < 2:
