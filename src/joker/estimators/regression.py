@@ -267,7 +267,7 @@ class KernelSVR(BaseRegressor):
         return request
 
     def _fit(self, request: Request, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
-        if self.nu is not None and np.ndim(train[1]) == 2 and np.shape(train[1])[1] == 1:
+        if self.nu is not None and getattr(train[1], "ndim", 1) == 2 and train[1].shape[1] == 1:
             train = (train[0], column_or_1d(train[1], warn=True), train[2])  # the regressor has one output
         return super()._fit(request, train, held, hold_out=hold_out)
 
