@@ -94,7 +94,7 @@ class JokerSystem(ExternalSystemModel):
 
 
 def _one_column(columns: str | list[str] | None) -> str | None:
-    """Return the name of a single column; joker's splits have no more than one."""
+    """Return the name of a single column; joker's splits have at most one."""
     if isinstance(columns, list):
         return columns[0] if len(columns) == 1 else None
     return columns

@@ -320,6 +320,11 @@ class KernelSVR(BaseRegressor):
             check_with_nu(self, request)
         return request
 
+    def _fit(self, request: Request, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
+        if self.nu is not None and getattr(train[1], "ndim", 1) == 2 and train[1].shape[1] == 1:
+            train = (train[0], column_or_1d(train[1], warn=True), train[2])  # the regressor has one output
+        return super()._fit(request, train, held, hold_out=hold_out)
+
     def _named_loss(self) -> Loss:
         return losses.EpsilonInsensitive(epsilon=self.epsilon)
 
@@ -335,6 +340,11 @@ class KernelSVR(BaseRegressor):
         found = solve(training.descent, NuTube(training.descent.problem.targets, self.nu))
         self.epsilon_ = -float(found.rho)
         self._set_best(result_of(training, found), request.lams, 1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self.nu is None
+        return tags
 
 
 @documented

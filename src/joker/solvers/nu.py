@@ -261,10 +261,10 @@ class _Bracket:
 
 def solve(descent: Descent, problem: NuProblem) -> NuReport:
     """Solve a ν-machine, with the state, the settings and the method of a solve that has not begun."""
-    return _Search(descent, problem).run()
+    return _RootSearch(descent, problem).run()
 
 
-class _Search:
+class _RootSearch:
     """The search for the root, and the best certificate on its way."""
 
     def __init__(self, descent: Descent, problem: NuProblem) -> None:
@@ -294,7 +294,7 @@ class _Search:
 
     @property
     def seconds(self) -> float:
-        """The time so far, that of the first process."""
+        """The time so far, that of rank 0."""
         return float(self.state.group.decide(time.perf_counter() - self.started))
 
     def _solve_at(self, rho: Tensor) -> Report:
