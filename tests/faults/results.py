@@ -75,7 +75,7 @@ def add(path: Path, part: str, content: dict[str, Any]) -> None:
 def counts(found: Mapping[str, Any]) -> Iterator[str]:
     """Return the lines of the page between its marks."""
     parts = {name: found[name] for name in TITLES if name in found}
-    yield f"| part | {' | '.join(COUNTED)} |"
+    yield f"| what was tried | {' | '.join(COUNTED)} |"
     yield f"| --- |{' ---: |' * len(COUNTED)}"
     for name, part in parts.items():
         yield _row(TITLES[name], [part[what] for what in COUNTED])

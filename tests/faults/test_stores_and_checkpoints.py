@@ -98,6 +98,18 @@ def test_a_checkpoint_with_any_wrong_value_is_refused_or_continued(tmp_path: Pat
     assert refused > trials // 3
 
 
+@pytest.mark.parametrize("steps", [float("inf"), float("nan"), -1, 2.0, True])
+def test_a_number_of_steps_that_no_fit_has_is_refused(tmp_path: Path, steps: float) -> None:
+    path = tmp_path / "c"
+    fit(path)
+    saved = torch.load(path, weights_only=True)
+    saved["run"]["descent"]["steps"] = steps
+    torch.save(saved, path)
+    with pytest.raises(JokerError):
+        fit(path, 3)
+    count(REFUSED)
+
+
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "c"

@@ -169,6 +169,11 @@ class Descent:
                 f"a saved state must belong to the same problem and settings; {', '.join(names)} differ. "
                 "Use the data, kernel and settings it began with."
             )
+        if type(saved["steps"]) is not int or saved["steps"] < 0:
+            raise StateMismatch(
+                f"a saved state must have a whole number of steps of at least 0; got {saved['steps']!r}. Begin the fit "
+                "again, without the saved state."
+            )
         for name, part in self._parts().items():
             part.load_state_dict(_with_image(saved[name], self.state.own_image))
         self.steps, self.seconds = saved["steps"], saved["seconds"]
