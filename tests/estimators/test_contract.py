@@ -41,8 +41,15 @@ EVERY = [  # with targets
 TIGHT = {"tol": 1e-12, "bandwidth": 1.0, "lam": 0.1}
 
 
+def targets_of(kind: type) -> Any:
+    """Classes, positive numbers for a loss of the log of the mean, or any numbers."""
+    if hasattr(kind, "decision_function"):
+        return NAMES
+    return np.exp(Y) if kind in (joker.KernelGamma, joker.KernelPoisson, joker.KernelTweedie) else Y
+
+
 def fitted(kind: type, **settings: Any) -> Any:
-    return kind(**settings).fit(X, NAMES if hasattr(kind, "decision_function") else Y)
+    return kind(**settings).fit(X, targets_of(kind))
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -91,7 +98,7 @@ def test_a_frame_goes_through_a_pipeline_with_its_names() -> None:
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_other_columns_than_in_training_are_refused(kind: type) -> None:
-    y = NAMES if hasattr(kind, "decision_function") else Y
+    y = targets_of(kind)
     model = kind().fit(FRAME, y)
     assert model.feature_names_in_.tolist() == ["a", "b"]
     for other in (FRAME[["b", "a"]], FRAME.rename(columns={"a": "z"}), FRAME.assign(c=1.0), FRAME[["a"]]):

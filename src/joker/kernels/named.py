@@ -42,6 +42,8 @@ class Matern12(Matern):
     ----------
     bandwidth : float
         The length scale σ, positive.
+    precise : bool
+        Whether distances of float32 rows are computed without cancellation; see `Radial`.
 
     Examples
     --------
@@ -68,6 +70,8 @@ class Matern32(Matern):
     ----------
     bandwidth : float
         The length scale σ, positive.
+    precise : bool
+        Whether distances of float32 rows are computed without cancellation; see `Radial`.
 
     Examples
     --------
@@ -95,6 +99,8 @@ class Matern52(Matern):
     ----------
     bandwidth : float
         The length scale σ, positive.
+    precise : bool
+        Whether distances of float32 rows are computed without cancellation; see `Radial`.
 
     Examples
     --------
@@ -122,6 +128,8 @@ class Gaussian(Radial):
     ----------
     bandwidth : float
         The length scale σ, positive.
+    precise : bool
+        Whether distances of float32 rows are computed without cancellation; see `Radial`.
 
     Examples
     --------
@@ -204,6 +212,8 @@ class Cauchy(Radial):
     ----------
     bandwidth : float
         The length scale σ, positive.
+    precise : bool
+        Whether distances of float32 rows are computed without cancellation; see `Radial`.
 
     Examples
     --------

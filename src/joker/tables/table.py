@@ -72,8 +72,8 @@ class RawColumn:
     def some(self, rows: Array | slice) -> RawColumn:
         """Some rows of the column."""
         part = replace(self, values=self.values[rows])
-        if "levels" in self.__dict__:  # computed for all rows, they need not be for some of them
-            part.__dict__["levels"] = Levels(self.levels.names, self.levels.codes[rows])
+        if "levels" in vars(self):  # computed for all rows, they need not be for some of them
+            vars(part)["levels"] = Levels(self.levels.names, self.levels.codes[rows])
         return part
 
     @cached_property

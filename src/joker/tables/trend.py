@@ -116,9 +116,11 @@ def trend_inputs(problem: TableProblem) -> TrendInputs | None:
     kinds = [replace(kind, kind=NUMBER) if kind.kind == GROUP else kind for kind in kinds]
     kinds = [replace(kind, kind=DROP) if kind.name == without or kind.kind == TEXT else kind for kind in kinds]
     encoding, x = fit_encoding(problem.inputs, problem.y, 0, kinds=kinds, scaling=Z_SCORE, seed=problem.seed)
-    x = in_memory(x)
     numbers = any(isinstance(e, DateEncoder | NumberEncoder) for e in encoding.encoders)
-    if not numbers or not x.any() or x.shape[1] > min(MAX_TREND_INPUTS, n // MIN_ROWS_OF_INPUT):
+    if not numbers or x.shape[1] > min(MAX_TREND_INPUTS, n // MIN_ROWS_OF_INPUT):
+        return None
+    x = in_memory(x)
+    if not x.any():
         return None
     return TrendInputs(problem, encoding, x, _splits(problem))
 
