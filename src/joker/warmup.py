@@ -96,6 +96,8 @@ def _small_fit(place: torch.device, d: int, *, kernel: str, loss: str, columns: 
     x = torch.randn(ROWS, d, generator=generator(0, "warmup"))
     y = (x[:, :1] + torch.linspace(-1, 1, columns)).sign()
     y[y == 0] = 1.0
+    if isinstance(losses.get(loss), losses.LogLinkLoss):
+        y += 2.0  # positive numbers
     features = d if "identity" in kernels.get(kernel).feature_kinds else m
     settings = Settings(block_size=BLOCKS[m is None], max_epochs=1, tol=0)
     training = prepare(

@@ -569,5 +569,7 @@ def test_there_are_files_of_earlier_versions() -> None:
     kept = {"ridge", "logistic_path", "svc_stored", "sparse_huber"}
     newer = {"version2_widths.joker", "version3_scaled.joker", "version3_probabilities.joker"}
     assert {*(f"version1_{name}.joker" for name in kept), *newer} <= set(INPUT_DTYPES)
-    versions = {model_files.read(FIXTURES / name)[0]["version"] for name in INPUT_DTYPES}
+    of_tables = Path(__file__).parents[1] / "tables" / "fixtures"
+    files = [*(FIXTURES / name for name in INPUT_DTYPES), *of_tables.glob("*.joker")]
+    versions = {model_files.read(path)[0]["version"] for path in files}
     assert versions == set(range(1, model_files.VERSION + 1))  # a new version of the format needs a file

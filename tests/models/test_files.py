@@ -153,12 +153,12 @@ def test_another_safetensors_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model_files.write(path, DOCUMENT, TENSORS, version=4)
+    model_files.write(path, DOCUMENT, TENSORS, version=5)
     with monkeypatch.context() as newer:
-        newer.setattr(model_files, "VERSION", 4)
+        newer.setattr(model_files, "VERSION", 5)
         model_files.read(path)
     with pytest.raises(
-        InvalidFile, match=r"newer joker \(format 4\); this joker reads formats up to 3\. Upgrade joker\."
+        InvalidFile, match=r"newer joker \(format 5\); this joker reads formats up to 4\. Upgrade joker\."
     ):
         model_files.read(path)
 

@@ -17,7 +17,9 @@ def fused(device, monkeypatch):
     """Use the fused kernels on the CPU too, as on a GPU."""
     if device == "cpu":
         for module in (fourier, gram, fourier):
-            monkeypatch.setattr(module, "fuses", lambda *tensors: all(t.dtype == torch.float32 for t in tensors))
+            monkeypatch.setattr(
+                module, "fuses", lambda *tensors, dtype=torch.float32: all(t.dtype == dtype for t in tensors)
+            )
         plain = fourier.launch_structured
         monkeypatch.setattr(fourier, "launch_structured", lambda *args: plain(*args, parts="float32"))
 

@@ -21,7 +21,7 @@ def counts(n: int, seed: int) -> tuple[pd.DataFrame, Any]:
 
 @pytest.fixture(scope="module")
 def model() -> joker.JokerRegressor:
-    return joker.JokerRegressor(effort=1, random_state=0).fit(*counts(400, 0))
+    return joker.JokerRegressor(effort=1, random_state=0).fit(*counts(400, 3))
 
 
 RNG = np.random.default_rng(0)

@@ -9,6 +9,7 @@ from raw_tables import panel
 
 import joker
 from joker.tables import encoding as encoding_module
+from joker.tables import search as search_module
 from joker.tables.encoders import SCALINGS
 from joker.tables.encoding import MAX_STATISTIC_CLASSES, fit_encoding
 from joker.tables.problem import TableProblem
@@ -77,8 +78,9 @@ def test_inputs_that_are_computed_again_make_the_same_model(
     np.testing.assert_allclose(again, whole, rtol=1e-5)
 
 
-def test_the_encodings_of_many_rows_take_less_memory_than_the_table() -> None:
+def test_the_encodings_of_many_rows_take_less_memory_than_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred levels of each word are 300 inputs of four bytes, beside 16 numbers and words of eight bytes."""
+    monkeypatch.setattr(search_module, "CHOICE_ROWS", 2_000)  # these rows are encoded in memory, in any large table
     n, rng = 50_000, np.random.default_rng(0)
     X = {f"n{j}": rng.normal(size=n) for j in range(8)}
     X |= {f"w{j}": rng.choice([f"level {i}" for i in range(60)], n).astype(object) for j in range(8)}

@@ -33,7 +33,7 @@ def work_of(frame: Any, y: Any, **settings: Any) -> TableSearch:
     kind = joker.JokerRegressor if np.asarray(y).dtype.kind == "f" else joker.JokerClassifier
     problem = kind(**{**FAST, **settings})._problem(frame, y, None, None, None)
     encodings = Encodings(problem)
-    return TableSearch(problem, encodings, None if problem.classes else IDENTITY, plan_of(1, encodings))
+    return TableSearch(problem, encodings, {False: None if problem.classes else IDENTITY}, plan_of(1, encodings))
 
 
 def splits_of(frame: Any, y: Any, **settings: Any) -> tuple[list[Split], list[Split]]:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("few_trials")
 FIXTURES = Path(__file__).parent / "fixtures"
 KERNEL_FIXTURES = Path(__file__).parents[1] / "estimators" / "fixtures"
 # Never write these files again; where the format changes, a new file joins them.
-FILES = ("version3_table_classifier", "version3_table_regressor")
+FILES = ("version3_table_classifier", "version3_table_regressor", "version4_table_regressor")
 
 
 @pytest.mark.parametrize("name", FILES)

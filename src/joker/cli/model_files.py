@@ -213,7 +213,8 @@ def _lines(rows: list[dict[str, Any]]) -> str | None:
     """Rows as aligned lines under their names."""
     if not rows:
         return None
-    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    names = list(dict.fromkeys(name for row in rows for name in row))  # members may have facts that others lack
+    cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
     return "\n  " + "\n  ".join(lines)

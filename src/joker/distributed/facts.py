@@ -52,7 +52,7 @@ def described(value: Any, depth: int = DEPTH) -> Any:
     >>> from joker import kernels
     >>> from joker.distributed.facts import described
     >>> described({"kernel": kernels.Gaussian(2.0)})
-    {'kernel': {'type': 'Gaussian', 'bandwidth': 2.0}}
+    {'kernel': {'type': 'Gaussian', 'bandwidth': 2.0, 'precise': False}}
     """
     if value is None or isinstance(value, bool | str):
         return value

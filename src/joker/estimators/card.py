@@ -217,10 +217,11 @@ def _size(model: Any) -> dict[str, str]:
 
 
 def _describe(part: Any, omit: str = "") -> str:
-    """A loss or a kernel with its parameters, without the one named ``omit``."""
+    """A loss or a kernel with its parameters, without the one named ``omit`` and options with their default value."""
     if not is_dataclass(part):
         return repr(part)
-    values = {field.name: getattr(part, field.name) for field in fields(part) if field.name != omit}
+    parameters = ((field, getattr(part, field.name)) for field in fields(part) if field.name != omit)
+    values = {field.name: value for field, value in parameters if not (field.kw_only and value == field.default)}
     texts = [f"{name}={value.tolist() if isinstance(value, Tensor) else value}" for name, value in values.items()]
     return f"{type(part).__name__}({', '.join(texts)})" if texts else type(part).__name__
 

@@ -178,6 +178,7 @@ def _restore(estimator: Any, reader: ModelReader) -> None:
 def _set_fitted(model: Any, reader: ModelReader, machine: Machine) -> Any:
     reader.set_fitted(model, FITTED)
     model._machine = machine
+    model._restored()
     _check(model, machine)
     return model
 

@@ -34,7 +34,7 @@ from joker.estimators.inputs import (
 from joker.estimators.resolve import scaling_by
 from joker.kernels import Kernel
 from joker.kernels.precomputed import PRECOMPUTED, KernelOfArrays
-from joker.losses import LogLinkLoss, Loss
+from joker.losses import Loss
 from joker.models import ExactMachine, FeatureMachine, Machine
 from joker.planning import Plan
 from joker.planning.plan import plan_estimator_predict
@@ -159,6 +159,9 @@ class FittedModel(BaseEstimator):
         constant = self._machine.constant.double().cpu().numpy() if self._constant else np.zeros(t)
         self.intercept_ = self._shaped((constant * self._target_scale + self._offset)[None])[0]
         return self
+
+    def _restored(self) -> None:
+        """Set what a fit would have set and a file does not have."""
 
     def _loss(self) -> Loss:
         """Return the loss of the parameters, for the classes of y once these are known."""
@@ -285,7 +288,7 @@ def prediction_form(model: Any) -> PredictionForm:
         offsets=getattr(model, "_offsets", None),
         ranks=np.argsort(np.argsort(model._levels, kind="stable")) if several else None,
         one_class=bool(getattr(model, "_one_class", False)),
-        exponential=isinstance(model._named_loss(), LogLinkLoss),
+        exponential=getattr(model, "_log_link", None) is not None,
         features_only=bool(getattr(model, "_features_only", False)),
     )
 

@@ -59,7 +59,7 @@ class KernelOneClass(OutlierMixin, KernelEstimator):
     >>> model.predict([[0.0, 0.0], [5.0, 5.0]])
     array([ 1, -1])
     >>> print(f"{np.mean(model.predict(X) == -1):.2f}")
-    0.09
+    0.10
     """
 
     nu: float = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -38,14 +38,17 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     scale_target: bool = True
 
+    _link: LogLinkLoss | None = field(init=False)  # of a fit
     _task, _other_estimator, _targets_of = "regression", "KernelClassifier", staticmethod(numbers_of)
 
     def _fit(self, request: Request, train: LabelledRows, held: LabelledRows | None, *, hold_out: bool) -> Self:
         X, y, sample_weight = train
         device = device_of(X, self.device)
         check_numbers(y)
-        columns = {"multi_output": self._log_link is None, "y_numeric": True}
-        self._check_one_output(y)
+        self._link = request.loss if isinstance(request.loss, LogLinkLoss) else None
+        columns = {"multi_output": self._link is None, "y_numeric": True}
+        if self._link is not None:
+            self._check_one_output(self._link, y)
         x, y = self._check_rows(X, y, **columns)
         w = check_weights(sample_weight, len(y))
         self._ravel = y.ndim == 1
@@ -76,17 +79,22 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
 
     @property
     def _log_link(self) -> LogLinkLoss | None:
-        """The loss, if its prediction function is the logarithm of the mean."""
-        loss = self._named_loss()
-        return loss if isinstance(loss, LogLinkLoss) else None
+        """The loss of the fit, or of the parameters before, if its prediction function is the logarithm of the mean."""
+        if "_link" not in vars(self):
+            loss = self._named_loss()
+            return loss if isinstance(loss, LogLinkLoss) else None
+        return self._link
 
-    def _check_one_output(self, y: Any) -> None:
+    def _restored(self) -> None:
+        self._link = self._log_link
+
+    @staticmethod
+    def _check_one_output(loss: LogLinkLoss, y: Any) -> None:
         """Refuse several outputs of a loss of the log of the mean, as scikit-learn's estimators of this kind do."""
-        shape = np.shape(as_array(y))
-        if self._log_link is not None and len(shape) == 2 and shape[1] > 1:
+        shape = np.asarray(as_array(y)).shape
+        if len(shape) == 2 and shape[1] > 1:
             raise InvalidData(
-                f"y must have one column for the {type(self._log_link).__name__} loss; got {shape[1]}. Fit one output "
-                "at a time."
+                f"y must have one column for the {type(loss).__name__} loss; got {shape[1]}. Fit one output at a time."
             )
 
     def _coded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)

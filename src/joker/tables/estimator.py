@@ -364,7 +364,9 @@ class TableEstimator(CheckedParameters, TableView, BaseEstimator):
         self.members_ = [member_facts(member) for member in fitted.ensemble.members]
         self.columns_ = column_facts(fitted, problem, self._losses)
         best = fitted.ensemble.members[0]
-        self.optimism_ = find_optimism(problem, fitted.ensemble.encodings[best.encoding], best.model, best.target)
+        encoding, goal = fitted.ensemble.encodings[best.encoding], fitted.kept[0].goal
+        trends = None if goal is None else goal.trends
+        self.optimism_ = find_optimism(problem, encoding, best.model, best.target, trends)
         self.stopped_by_time_ = problem.clock.stopped
         self.seconds_ = problem.clock.spent
 

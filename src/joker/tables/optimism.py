@@ -62,9 +62,9 @@ class Optimism:
 
 
 def find_optimism(
-    problem: TableProblem, encoding: Encoding | None, model: Any, target: NumberTarget | None
+    problem: TableProblem, encoding: Encoding | None, model: Any, target: NumberTarget | None, trends: Any = None
 ) -> Optimism | None:
-    """Return the column under which the score falls most, if it falls clearly."""
+    """Return the column under which the score falls most, if it falls clearly; ``trends`` are those of the model."""
     if problem.validation.kind != RANDOM or encoding is None or len(problem.y) < MIN_CHECKED_ROWS:
         return None
     found: list[tuple[float, Optimism]] = []
@@ -75,7 +75,7 @@ def find_optimism(
             break
         values = (column.name, None) if kind == GROUPS else (None, column.name)
         validation = validation_of(problem.inputs, problem.y, problem.classes, None, *values)
-        compared = _compared(problem, encoding, model, target, validation)
+        compared = _compared(problem, encoding, model, target, trends, validation)
         named = kind == TIME or GROUP_NAME.fullmatch(column.name) is not None
         least = MIN_DROP if named else MIN_DROP_OF_CODES
         if compared is not None and compared.random_score - compared.score >= least:
@@ -126,7 +126,12 @@ def _is_sorted(values: Array) -> bool:
 
 
 def _compared(
-    problem: TableProblem, encoding: Encoding, model: Any, target: NumberTarget | None, validation: Validation
+    problem: TableProblem,
+    encoding: Encoding,
+    model: Any,
+    target: NumberTarget | None,
+    trends: Any,
+    validation: Validation,
 ) -> Optimism | None:
     """Compare the scores of two fits; None: they do not differ clearly."""
     codes = strata(problem.y, problem.classes)
@@ -146,7 +151,7 @@ def _compared(
     for one, dropped in ((at_random, None), (asked, without)):
         if problem.classes and len(np.unique(problem.y[one.train])) < 2:
             return None
-        scores.append(_score(problem, encoding, model, target, one, dropped))
+        scores.append(_score(problem, encoding, model, target, trends, one, dropped))
     (before, error), (after, other) = scores
     if before - after < max(MIN_DROP, DROP_ERRORS * float(np.hypot(error, other))):
         return None
@@ -164,6 +169,7 @@ def _score(
     encoding: Encoding,
     model: Any,
     target: NumberTarget | None,
+    trends: Any,
     split: Split,
     without: str | None,
 ) -> tuple[float, float]:
@@ -173,8 +179,11 @@ def _score(
     table = problem.inputs.some(split.train)
     own, x = fit_encoding(table, y[split.train], problem.classes, kinds=kinds, seed=problem.seed)
     fitted = clone(model).set_params(bandwidth="median", callbacks=None, max_time=np.inf)
-    fitted.fit_sample((in_memory(x), y[split.train], problem.given_weights(split.train)))
+    trend = None if trends is None else trends.fit(split.train).values(trends.inputs.x)
+    left = y if trend is None else y - trend
+    fitted.fit_sample((in_memory(x), left[split.train], problem.given_weights(split.train)))
     values = problem.values(fitted, own.transform(problem.inputs.some(split.held)))
+    values = values if trend is None else values + trend[split.held, None]
     truth = problem.y[split.held]
     if problem.classes:
         right = values.argmax(axis=1) == truth

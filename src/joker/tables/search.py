@@ -402,23 +402,25 @@ def try_scalings(problem: TableProblem, kinds: list[ColumnKind], sample: ArdSamp
     part = part_of_table(problem, [sample.rows])
     whole = len(part.rows) == len(problem.y)
     places = np.searchsorted(part.rows, sample.rows)
-    fitted: dict[str, tuple[Encoding, Array]] = {}
+    encodings: dict[str, Encoding] = {}
+    first: list[tuple[Encoding, Array]] = []
 
     def tried(scaling: str) -> UnweightedEncoding:
         same = partial(fit_encoding, kinds=kinds, scaling=scaling, seed=problem.seed)
-        like = next(iter(fitted.values()), None)
-        fitted[scaling] = encoding, x = same(part.inputs, part.y, problem.classes, like=like)
+        encoding, x = same(part.inputs, part.y, problem.classes, like=first[0] if first else None)
+        first[:] = first or [(encoding, x)]
+        encodings[scaling] = encoding
         all_rows = partial(same, problem.inputs, problem.y, problem.classes)
         fit = partial(_itself, (encoding, x)) if whole else all_rows
         return UnweightedEncoding(loo_mean_square(x[places], sample), scaling, fit)
 
     found: list[UnweightedEncoding] = []
     for scaling in SCALINGS if len(kinds) <= MAX_SCALED_COLUMNS else (ROBUST,):
-        if found and (not has_scalings(fitted[found[0].scaling][0]) or problem.clock.is_over()):
+        if found and (not has_scalings(encodings[found[0].scaling]) or problem.clock.is_over()):
             break
         found.append(tried(scaling))
     found = sorted(found, key=lambda one: one.error)
-    if may_have_steps(fitted[found[0].scaling][0]) and not problem.clock.is_over():
+    if may_have_steps(encodings[found[0].scaling]) and not problem.clock.is_over():
         stepped = tried(found[0].scaling + AND_STEPS)
         if stepped.error < (1 - MIN_STEP_GAIN) * found[0].error:
             return [stepped, found[0]]
