@@ -43,6 +43,8 @@ class KernelOneClass(OutlierMixin, KernelEstimator):
     %(shared)s
     offset_ : float
         The threshold ρ; ``intercept_`` is −ρ.
+    lam_ : float
+        The factor of ``½ ‖θ‖²``, which is always 1.
 
     Notes
     -----

@@ -155,11 +155,15 @@ class KernelPCA(KernelTransform):
     %(shared)s
     eigenvalues_ : ndarray of shape (n_components,)
         The largest eigenvalues λ of ``H K H``, in falling order. The variance along a component is λ/n.
+    eigenvectors_ : ndarray of shape (n_samples, n_components)
+        Their eigenvectors v, with the exact kernel.
     residual_norms_ : ndarray of shape (n_components,)
         ``‖H K H v − λ v‖`` of each: ``H K H`` has an eigenvalue no farther than this from λ.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The eigenvalues as shares of the trace of ``H K H``, the sum of all. What is left over bounds every eigenvalue
         that is not among them.
+    intercept_ : ndarray of shape (n_components,)
+        What is added to the products with the rows, so that the components are centred.
 
     Notes
     -----
@@ -278,6 +282,8 @@ class KernelTransformer(KernelTransform):
     kernel_error_ : float
         With ``"nystrom"`` a bound on ``|⟨ψ(x), ψ(z)⟩ − k(x, z)|`` for all pairs of training rows; with ``"random"``
         the largest error among pairs of 512 training rows.
+    intercept_ : ndarray
+        What is added to the features: 0.
 
     Notes
     -----
