@@ -52,6 +52,8 @@ STATED = {
     "also N random features on all rows": "estimators.resolve.FEATURES",
     "from 1 to 5, sets how much is searched; the default is N.": "tables.plan.DEFAULT_EFFORT",
     "more | N random features, on all rows": "tables.plan.GPU_FEATURES",
+    "a pass over the kernel matrix takes at most N s": "estimators.resolve.EXACT_SECONDS",
+    "or with effort 1 on N": "tables.plan.QUICK_GPU_ROWS",
 }
 
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason=f"needs {PAGE}")
