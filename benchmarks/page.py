@@ -183,6 +183,13 @@ SECTIONS = (
         "python benchmarks/one_class.py",
     ),
     Section(
+        "brake",
+        "Time limits of table models",
+        "Fits with effort 5 that `max_time` ends. A fit is late where it takes more than 1.2 times its limit and a "
+        "second. A score of held-out rows is missing where the time was enough for one model on few rows only.",
+        "python benchmarks/brake.py",
+    ),
+    Section(
         "intervals",
         "Prediction intervals that follow the data",
         "Intervals with a nominal coverage of 90%, of one width and with a width for each row, of the same fit of "

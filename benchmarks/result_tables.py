@@ -12,6 +12,7 @@ from cells import memory, seconds, settings, table
 Results = dict[str, Any]
 TO_REACH = "0.001"  # the relative distance to the optimum at which block solvers are compared
 EPOCHS = (1, 3, 5)
+LATE_FACTOR, LATE_SECONDS = 1.2, 1.0  # of a time limit, as in brake.py
 COVERAGE, MARGINS = "coverage_of_0.9", "calibration_error_of_margins"  # names of scores of raw tables
 
 
@@ -286,6 +287,25 @@ def count_tables(results: Results) -> Iterator[str]:
         for name, splits in results["tables"].items()
     ]
     yield table(("table", "R² without", "R² with", "D² without", "D² with"), rows)
+
+
+def brake(results: Results) -> Iterator[str]:
+    """Yield the seconds of fits with a time limit, and whether they are those that are promised."""
+    rows = []
+    for name, limits in results["seconds"].items():
+        for one in limits.values():
+            late = one["seconds"] > LATE_FACTOR * one["limit"] + LATE_SECONDS
+            rows.append(
+                [
+                    name,
+                    f"{one['limit']:g} s",
+                    f"{one['seconds']:.1f} s",
+                    "late" if late else "",
+                    "" if one["held_out_score"] is None else f"{one['held_out_score']:.3f}",
+                    f"{one['score_on_training_rows']:.3f}",
+                ]
+            )
+    yield table(("shape", "limit", "fit", "", "held-out score", "score on training rows"), rows)
 
 
 def certificate(results: Results) -> Iterator[str]:
@@ -704,6 +724,6 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
         peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
         hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging,
         block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
-        named_tables, intervals, count_tables,
+        named_tables, intervals, count_tables, brake,
     )
 }  # fmt: skip
