@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.estimators import resolve
+from joker.runtime.devices import one_blas_thread
 from joker.tables.columns import DROP, GROUP, decide_kinds
 from joker.tables.encoders import Z_SCORE, DateEncoder, NumberEncoder
 from joker.tables.encoding import Encoding, fit_encoding, in_memory
@@ -68,8 +69,9 @@ class TrendInputs:
         total = w.sum()
         mean, centre = w @ x / total, float(w @ target / total)
         x -= mean
-        values, vectors = np.linalg.eigh((x.T * w) @ x / total)
-        product = vectors.T @ (x.T @ (w * (target - centre)) / total)
+        with one_blas_thread():  # the last bits of a product depend on the number of threads
+            values, vectors = np.linalg.eigh((x.T * w) @ x / total)
+            product = vectors.T @ (x.T @ (w * (target - centre)) / total)
         scale = max(float(values.mean()), np.finfo(np.float64).tiny)
         solutions = [vectors @ (product / (np.maximum(values, 0.0) + penalty * scale)) for penalty in penalties]
         return [(one, centre - float(mean @ one)) for one in solutions]
