@@ -27,7 +27,7 @@ SCORERS = {  # of scikit-learn, for the metrics of TabArena; the loss decides wh
 class JokerSystem(ExternalSystemModel):
     """joker's table estimators: columns are encoded, settings searched, members combined and calibrated by themselves.
 
-    It keeps the time limit (``max_time``), the number of cores, the GPU and the memory limit, and holds out whole
+    It keeps the time limit (``max_time``), the number of cores and the GPU, not the memory limit, and holds out whole
     groups or the latest rows where the task says that its test rows are split so.
 
     Parameters
