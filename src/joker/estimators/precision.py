@@ -133,6 +133,8 @@ def precision_of(
         return Precision(torch.float64, "λ is below the rounding errors of the eigenvalues in float32")
     goal = tol if tol > 0 else USUAL_TOL
     limit = SMOOTH_SHARE * goal**0.5 if is_smooth(loss) else KINKED_SHARE * goal
+    if given is not None:  # the type is the user's: distances are precise where it cannot keep the tolerance else
+        limit = goal**0.5 if is_smooth(loss) else goal
     errors = found.error(n) / penalty
     if errors <= limit:
         return Precision(

@@ -40,6 +40,10 @@ WIDE_COLUMNS = 16  # of v that a program takes in float64, where more need more 
 NEAR_TILE, NEAR_PROGRAMS = (32, 64), 1_024  # of the rows that are near others, in a list whose length the GPU knows
 # A squared distance below this share of the squared norms has lost too many digits for a root; see `near_rows_kernel`.
 NEAR = 512 * torch.finfo(torch.float32).eps
+# Rows of z in a product that lists near rows: each listed row is multiplied again with all of them, and where z has
+# the rows of x, every row is near itself.
+NEAR_LENGTH = 4_096
+FEW_ROWS = 512  # of x, with which products in float64 are computed in plain torch: a fused kernel takes seconds to compile
 # What an H200 does in a second: values of a kernel, operations of products, instructions on differences.
 VALUES, PRODUCTS, DIFFERENCES = 2e12, 7e14, 2e13
 FEW_INPUTS = 4  # up to which rows are often near one another, and differences cost as little as a product
@@ -124,14 +128,15 @@ def add_product(
     on the CPU, nothing is done and False is returned. Distances are computed by differences in float64, and where they
     are to be ``precise``.
     """
-    if not fuses(v, out, dtype=x.dtype):
-        return False
     shape, (n, d) = PROFILES[profile], x.shape
+    if not fuses(v, out, dtype=x.dtype) or (x.dtype == torch.float64 and n <= FEW_ROWS):
+        return False
     side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes, v.itemsize)
     by_differences = precise or x.dtype == torch.float64 or shape.by_differences(d)
     run = launch_difference_product if by_differences else launch_radial_product
-    for i, j in product(range(0, n, side), range(0, z.shape[0], side)) if side else ():
-        out[i : i + side] += run(x[i : i + side], z[j : j + side], v[j : j + side], shape, scale)
+    length = side if by_differences or not shape.root else min(side, NEAR_LENGTH)
+    for i, j in product(range(0, n, side), range(0, z.shape[0], length)) if side else ():
+        out[i : i + side] += run(x[i : i + side], z[j : j + length], v[j : j + length], shape, scale)
     return side > 0
 
 

@@ -334,16 +334,18 @@ class TableSearch:
 
     def _searched(self, encoding: EncodingCandidate, step: Step, goal: Goal, *, quick: bool) -> EnsembleCandidate:
         """Search the settings of one member, and predict held-out rows with them."""
-        problem, x = self.problem, encoding.x
+        problem = self.problem
         estimator = clone(problem.estimator)
-        estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, x.shape[1]))
+        estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, encoding.x.shape[1]))
         rows = self.sample
         if quick and len(rows) > step.rows:
             rows = np.sort(np.random.RandomState(problem.seed).permutation(rows)[: step.rows])
         if self.plan.many_rows:
             estimator.set_params(tol=TOL_OF_MANY_ROWS, device=problem.gpu or estimator.device)
-            if encoding.kernels is None and not sp.issparse(x):
+            encoding = encoding if problem.gpu is None else encoding.without_small_inputs(self.sample)
+            if encoding.kernels is None and not sp.issparse(encoding.x):
                 encoding = replace(encoding, kernels=KERNELS_OF_MANY_ROWS)
+        x = encoding.x
         model, trials = searched(problem, encoding, goal.searched, rows, estimator, step.fits, quick=quick)
         facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": _name_of(goal)}
         self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
