@@ -139,12 +139,14 @@ def test_products_that_list_near_rows_are_short(draw, monkeypatch):
     launch = gram.launch_radial_product
     monkeypatch.setattr(gram, "fuses", lambda *tensors, dtype: True)
     monkeypatch.setattr(gram, "NEAR_LENGTH", 128)
-    monkeypatch.setattr(gram, "launch_radial_product", lambda x, z, *more: lengths.append(len(z)) or launch(x, z, *more))
-    for name in wanted:
+    monkeypatch.setattr(
+        gram, "launch_radial_product", lambda x, z, *more: lengths.append(len(z)) or launch(x, z, *more)
+    )
+    for name, runs in wanted.items():
         out = torch.zeros(300, 1, device=x.device)
         assert gram.add_product(x, x, v, out, name, SIGMA, 2**30)
         torch.testing.assert_close(out.double(), products[name], rtol=0, atol=1e-4)
-        assert lengths == wanted[name]
+        assert lengths == runs
         lengths.clear()
 
 

@@ -1,5 +1,6 @@
 """The encodings of a plan's steps, the trials on them, and the fits of a search."""
 
+from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,9 @@ from joker.solvers import Reason
 from joker.solvers.methods.random_blocks import RANDOM
 from joker.tables import search as module
 from joker.tables.columns import DROP
-from joker.tables.encoding import Encoding
-from joker.tables.plan import AUTO, EQUAL, EncodingStep
+from joker.tables.encoders import ROBUST
+from joker.tables.encoding import Encoding, fit_encoding
+from joker.tables.plan import AUTO, EQUAL, FEW_INPUTS, EncodingStep
 from joker.tables.problem import TableProblem, validation_of
 from joker.tables.search import (
     FAR,
@@ -309,3 +311,23 @@ def test_a_fit_ends_when_time_is_up_and_is_not_repeated(smooth: tuple[Any, Any])
     found = fit_rows(matrix(x, y, clock), model, x, y, np.arange(800))
     assert found is model
     assert found.n_iter_ <= 2
+
+
+def test_inputs_that_hardly_change_distances_are_left_out_where_there_are_many(rng: np.random.Generator) -> None:
+    """Those that remain, of the rows of a fit and of new rows, are the same ones."""
+    wide = FEW_INPUTS + 6
+    frame = {f"a{j}": rng.normal(size=400) for j in range(wide)}
+    table = read_table(frame)
+    encoding, x = fit_encoding(table, frame["a0"], 0)
+    weights = np.ones(wide)
+    weights[10:30] = 1e-3
+    weighted = replace(encoding, weights=weights)
+    candidate = EncodingCandidate(weighted, (x * weights).astype(np.float32), ROBUST, "matern12")
+    found = candidate.without_small_inputs(np.arange(300))
+    assert found.encoding is not None
+    assert found.x.shape == (400, wide - 20)
+    assert found.encoding.width == wide - 20
+    np.testing.assert_array_equal(found.x, candidate.x[:, weights == 1])
+    np.testing.assert_array_equal(found.encoding.transform(table), found.x)
+    few = replace(candidate, encoding=replace(weighted, weights=None))
+    assert few.without_small_inputs(np.arange(300)) is few

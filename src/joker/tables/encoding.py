@@ -98,9 +98,9 @@ class Encoding:
     def inputs(
         self, rows: Array | None, columns: Sequence[RawColumn], other: Callable[[int, Array | slice], Array]
     ) -> Array:  # (k,) -> (k, computed), float32
-        """Return the inputs of some rows, or of all, without weights; ``other`` computes those of a column that is not a number.
+        """Return the inputs of some rows, or of all, without weights.
 
-        No column has all of its inputs in float64.
+        ``other`` computes those of a column that is not a number. No column has all of its inputs in float64.
         """
         n = len(columns[0].values) if rows is None else len(rows)
         result = np.zeros((n, self.computed), dtype=np.float32)

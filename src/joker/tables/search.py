@@ -91,7 +91,12 @@ class EncodingCandidate:
 
         The time of a product with the exact kernel grows with their number.
         """
-        if self.encoding is None or self.encoding.weights is None or self.fold_encoding or self.x.shape[1] <= FEW_INPUTS:
+        if (
+            self.encoding is None
+            or self.encoding.weights is None
+            or self.fold_encoding
+            or self.x.shape[1] <= FEW_INPUTS
+        ):
             return self
         variances = np.var(pick(self.x, rows), axis=0, dtype=np.float64)
         order = np.argsort(variances)
