@@ -45,9 +45,8 @@ NEAR = 64 * torch.finfo(torch.float32).eps
 # Rows of z in a product that lists near rows: each listed row is multiplied again with all of them, and where z has
 # the rows of x, every row is near itself.
 NEAR_LENGTH = 4_096
-FEW_ROWS = (
-    512  # of x, with which products in float64 are computed in plain torch: a fused kernel takes seconds to compile
-)
+# Of x, with which products in float64 are computed in plain torch: a fused kernel takes seconds to compile.
+FEW_ROWS = 512
 # What an H200 does in a second: values of a kernel, operations of products, instructions on differences.
 VALUES, PRODUCTS, DIFFERENCES = 2e12, 7e14, 2e13
 FEW_INPUTS = 4  # up to which rows are often near one another, and differences cost as little as a product

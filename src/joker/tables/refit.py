@@ -545,7 +545,7 @@ class TableSearch:
         min_gain: float,  # share of the loss
         step: Step | None,
     ) -> EnsembleCandidate | None:
-        """Return the best candidate with other settings on the rows of the search or of a step; None: it is no better."""
+        """Return the best candidate with other settings on the rows of the search, or a step; None: it is no better."""
         problem, member = self.problem, candidate.member
         loss = problem.loss(self.folds[0].held)
         settings = {
