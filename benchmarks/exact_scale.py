@@ -147,14 +147,12 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     found: dict[str, Any] = {}
-    for name, run in PARTS.items():
-        if name in (options.only or name).split("|"):
-            found[name] = measured(run)
-            print(name, found[name], flush=True)
-            common.write_json(
-                options.out / "exact_scale.json",
-                {"machine": common.machine(SEED) | common.gpu("cuda"), "parts": found},
-            )
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.only.split("|") if options.only else PARTS:
+        found[name] = measured(PARTS[name])
+        print(name, found[name], flush=True)
+        facts = {"machine": common.machine(SEED) | common.gpu("cuda"), "parts": found}
+        common.write_json(options.out / "exact_scale.json", facts)
 
 
 if __name__ == "__main__":
