@@ -37,7 +37,7 @@ GPU_SEARCH_ROWS = 40_000  # as SEARCH_ROWS, on a GPU
 GPU_SECONDS = {1: 8.0, 3: 60.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
 QUICK_GPU_ROWS = 200_000  # as QUICK_REFIT_ROWS, of such a fit
 TRIALS_SECONDS = 15.0  # of the fits before it, that compare settings
-GPU_STEP_SECONDS = 1e-6  # of its block solves, for each row and column
+GPU_STEP_SECONDS = 4e-7  # of its block solves, for each row: of a column, and as much for the step itself
 CERTIFICATE_PASSES = 2.0  # over the kernel matrix, after the last epoch
 FEW_INPUTS = 64  # with more, those that hardly change distances are left out of fits with the exact kernel on a GPU
 
@@ -244,7 +244,7 @@ def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[
         rows = min(train, QUICK_GPU_ROWS) if exact and effort == EFFORTS[0] else train
         if exact:
             products = one_pass * (rows / train) ** 2
-            one_epoch = GPU_STEP_SECONDS * rows * columns + products
+            one_epoch = GPU_STEP_SECONDS * rows * (1 + columns) + products
             certificate = CERTIFICATE_PASSES * products
             epochs = int(min(max(MIN_EPOCHS, (allowed - certificate) // one_epoch), MAX_EPOCHS))
             seconds = epochs * one_epoch + certificate
