@@ -11,6 +11,7 @@ machine, when, by which command and with which commit and version of joker they 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,10 @@ class Section:
 
 # What the results of a run must say of it.
 ORIGIN = ("cpu", "cores", "threads", "python", "torch", "version", "commit", "date", "command")
+TIME = re.compile(
+    r"(?:(?:about|under|some|an?|two|five|six|ten|many|tens of|a few|half an|twenty|three) )+(?:minutes?|hours?)"
+    r"(?: or more)?(?: (?:on|with) [\w ]+)?"
+)
 FOLDER = re.compile(r"(?<![\w.])/\w")
 # Names in results files of earlier runs.
 FORMER_WORDS = {
@@ -348,11 +353,12 @@ def blocks(results: dict[str, dict[str, Any]], folder: Path) -> Iterator[str]:
     yield "## What was measured"
     if results:
         yield cells.table(
-            ("measurement", "commit", "date"), [_summary(one, results) for one in SECTIONS if one.name in results]
+            ("measurement", "commit", "date", "time of a run"),
+            [_summary(one, results) for one in SECTIONS if one.name in results],
         )
     if missing := [section for section in SECTIONS if section.name not in results]:
         yield "Not measured yet:"
-        yield "\n".join(f"- {section.title}: `{section.command}`" for section in missing)
+        yield "\n".join(f"- {section.title}: `{section.command}`, {expected_time(section)}" for section in missing)
     for section in SECTIONS:
         if section.name in results:
             yield from _section(section, results[section.name], folder)
@@ -362,7 +368,15 @@ def _summary(section: Section, results: dict[str, dict[str, Any]]) -> list[str]:
     """Return the row of a measurement: its link, and the commits and dates of its runs."""
     runs = machines(results[section.name])
     commits, dates = (sorted({str(machine[name]) for machine in runs}) for name in ("commit", "date"))
-    return [f"[{section.title}](#{anchor(section)})", "; ".join(commits), ", ".join(dates)]
+    return [f"[{section.title}](#{anchor(section)})", "; ".join(commits), ", ".join(dates), expected_time(section)]
+
+
+def expected_time(section: Section) -> str:
+    """Return the time of a run, which the script says beside its command."""
+    script = common.ROOT / section.command.split()[1]
+    usage = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
+    found = TIME.search(usage)
+    return found[0] if found else ""
 
 
 def against(section: Section, results: dict[str, dict[str, Any]]) -> list[str]:

@@ -28,7 +28,7 @@ UNFINISHED = 0.1  # a relative gap above which a fit is called unfinished
 
 
 def trees(results: dict[str, Any]) -> str:
-    """Say on how many tables joker is better and worse than the best tree model."""
+    """Say on which part of the tables joker is better and worse than the best tree model."""
     sets = table_summary.compared(table_summary.scores(results))["sets"]
     better = [entry for entry in sets.values() if entry["difference"] > entry["noise"]]
     worse = [entry for entry in sets.values() if not entry["at_least_as_good"]]

@@ -213,7 +213,7 @@ def test_the_demo_fits_real_tables_and_prints_test_scores(tmp_path: Path) -> Non
     place = {**os.environ, "PYTHONPATH": str(Path(joker.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    found = re.findall(r"^(\D+?) +\d+  (\w+) +(?:accuracy|R²) +([\d.]+) ± ([\d.]+)", done.stdout, re.MULTILINE)
+    found = re.findall(r"^([^\d\n]+?) +\d+  (\w+) +(?:accuracy|R²) +([\d.]+) ± ([\d.]+)", done.stdout, re.MULTILINE)
     assert len(found) == 3 * 4
     for table in dict.fromkeys(name for name, *_ in found):
         scores = [(model, float(score), float(error)) for name, model, score, error in found if name == table]

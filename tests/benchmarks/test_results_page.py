@@ -36,8 +36,13 @@ def test_every_table_has_its_origin(script: Script) -> None:
     for section in page.SECTIONS:
         there = (common.RESULTS / f"{section.name}.json").is_file()
         assert (f"\n## {section.title}\n" in text) == there
-        assert (f"- {section.title}: `{section.command}`" in text) != there
+        assert (f"- {section.title}: `{section.command}`, " in text) != there
         assert (f"(../benchmarks/results/{section.name}.json), written by `{section.command}`" in text) == there
+
+
+def test_every_script_says_how_long_it_takes(script: Script) -> None:
+    page = script("page")
+    assert not [section.name for section in page.SECTIONS if not page.expected_time(section)]
 
 
 def test_pictures_are_there_for_the_results_they_are_drawn_from(script: Script) -> None:
