@@ -26,11 +26,11 @@ faults: $(READY)  ## the whole campaign of faults: files, kills, disk errors, ex
 soak: $(READY)  ## random small problems for MINUTES, in one process: memory, files and threads must not grow
 	$(BIN)/python tests/faults/soak.py --minutes $(MINUTES)
 
-demo: $(READY)  ## joker and scikit-learn on two problems: a table, and plots in demo/
+demo: $(READY)  ## joker and scikit-learn on three real tables: scores on test rows
 	$(BIN)/python examples/demo.py
 
 results: $(READY)  ## the results page, its plots and the table of the README, from the committed results files
-	$(BIN)/python benchmarks/figures.py
+	$(BIN)/python benchmarks/charts.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/step_model.py

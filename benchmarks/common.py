@@ -6,7 +6,9 @@ import json
 import os
 import platform
 import re
+import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from paper import datasets
 from torch import Tensor
 
+import joker
 from joker.errors import MissingFile
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +28,8 @@ DATA_VARIABLE = "JOKER_DATA"
 REMEDY = "See docs/data-sets.md, or use --quick, which needs no files."
 BATCH_ROWS = 200_000  # rows of a data set that are read at a time
 COVTYPE_POSITIVE = 2  # the class of covtype that is +1 in the binary problem
+COMMIT_VARIABLE = "JOKER_COMMIT"  # where a benchmark runs without the repository
+NOT_RECORDED = "not recorded"
 CLASSIFICATION, REGRESSION = "covtype", "kin40k"
 Array = NDArray[Any]
 
@@ -75,17 +80,41 @@ def standardise(part: Tensor, train: Tensor) -> Tensor:
 
 
 def machine(seed: int) -> dict[str, Any]:
-    """Describe the machine and the run, on which a measured value depends."""
+    """Describe the machine, the code and the run, on which a measured value depends."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "version": joker.__version__,
+        "commit": commit(),
         "date": date.today().isoformat(),
         "seed": seed,
-        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "command": public_command(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
     }
+
+
+def commit() -> str:
+    """Return the commit of the checkout, marked where the package has changes; ``$JOKER_COMMIT`` names it elsewhere."""
+    named = os.environ.get(COMMIT_VARIABLE)
+    if named:
+        return named
+    try:
+        found = _git("rev-parse", "--short=10", "HEAD")
+        return f"{found}, with changes" if _git("status", "--porcelain", "src") else found
+    except (OSError, subprocess.CalledProcessError):
+        return NOT_RECORDED
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def public_command(words: Sequence[str]) -> str:
+    """Return a command without folders of the computer that ran it."""
+    return re.sub(r" --(?:out|results|folder|data)[ =]\S+", "", " ".join(words))
 
 
 def gpu(device: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The estimators on real data and a CUDA GPU: test score, seconds of fit and predict, peak GPU memory.
 
-    JOKER_DATA=/path/to/data python benchmarks/gpu_real.py
+    JOKER_DATA=... python benchmarks/gpu_real.py    # about a minute on an H200
     python benchmarks/gpu_real.py --only mnist
 
 Splits are drawn with a fixed seed (hepc 90/10, covtype 80/20) or official (mnist); inputs, and hepc's targets, are

@@ -4,19 +4,23 @@
     python benchmarks/page.py --check      # check that the page is up to date
 
 `make results` draws the plots and writes the page. Nothing on it is written by hand: a test compares it with the output
-of this script for the committed results. Results of quick runs are refused.
+of this script for the committed results. Results of quick runs are refused, and so are results that do not say on which
+machine, when, by which command and with which commit and version of joker they were measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import behind
+import cells
 import common
 import result_tables as tables
 
@@ -37,6 +41,13 @@ class Section:
     pictures: tuple[str, ...] = ()
 
 
+# What the results of a run must say of it.
+ORIGIN = ("cpu", "cores", "threads", "python", "torch", "version", "commit", "date", "command")
+TIME = re.compile(
+    r"(?:(?:about|under|some|an?|two|five|six|ten|many|tens of|a few|half an|twenty|three) )+(?:minutes?|hours?)"
+    r"(?: or more)?(?: (?:on|with) [\w ]+)?"
+)
+FOLDER = re.compile(r"(?<![\w.])/\w")
 # Names in results files of earlier runs.
 FORMER_WORDS = {
     "kernel itself": "exact kernel",
@@ -63,10 +74,10 @@ SECTIONS = (
         "python benchmarks/tables.py",
     ),
     Section(
-        "tables_10s",
-        "Raw tables in ten seconds",
-        "The same with a time limit of ten seconds. A tree model that needed more than that has no result.",
-        "python benchmarks/tables.py --limit 10",
+        "tables_effort1",
+        "Raw tables with the smallest effort",
+        "The same with effort 1 of joker, which takes seconds. No fit is left out for its time.",
+        "python benchmarks/tables.py --effort 1",
     ),
     Section(
         "higgs_gap",
@@ -74,12 +85,6 @@ SECTIONS = (
         "The same kernel machine on transformed inputs. The share of the gap is 0 for the AUC with one bandwidth and 1 "
         "for the AUC of boosting.",
         "python benchmarks/higgs_gap.py",
-    ),
-    Section(
-        "cpu_peers",
-        "joker with given settings against scikit-learn",
-        "The settings of joker were chosen beforehand on a part of the training rows.",
-        "python benchmarks/cpu_peers.py",
     ),
     Section(
         "paper_gpu",
@@ -130,13 +135,6 @@ SECTIONS = (
         "that of held-out rows: the RMSE in units of the deviation of the target, or the share of wrong classes. The "
         "last column is the geometric mean over the sets, relative to the first line.",
         "python benchmarks/search_ablations.py",
-    ),
-    Section(
-        "figures",
-        "Model size, time and objectives",
-        "Parts of kin40k and covtype, with the Gaussian kernel.",
-        "python benchmarks/figures.py --measure",
-        ("figures/model_size.png", "figures/models_time.png", "figures/objectives.png"),
     ),
     Section(
         "same_problem",
@@ -265,20 +263,12 @@ SECTIONS = (
         "python benchmarks/path.py [--device cuda]",
     ),
     Section(
-        "averaging",
-        "Averaged iterates",
-        "The average over half an epoch against the last iterate.",
-        "python benchmarks/averaging.py",
-        ("../benchmarks/results/averaging.png",),
-    ),
-    Section(
         "block_solver",
         "The block solver",
         "The block solver of joker, and the published algorithm after correction of errors that prevent convergence.",
         "python benchmarks/block_solver.py",
         ("../benchmarks/results/block_solver.png",),
     ),
-    Section("demo", "The demo", "Two generated problems with 100,000 rows.", "python examples/demo.py --results"),
 )
 
 
@@ -289,9 +279,23 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
         file = folder / f"{section.name}.json"
         if file.is_file():
             found[section.name] = json.loads(in_todays_words(file.read_text(encoding="utf-8")))
-            if any("--quick" in machine["command"] for machine in machines(found[section.name])):
-                raise SystemExit(f"{file} is of a quick run, which measures nothing. Run `{section.command}`.")
+            _check(file.name, machines(found[section.name]), section.command)
     return found
+
+
+def _check(file: str, origins: list[dict[str, Any]], command: str) -> None:
+    """Refuse results without an origin, with a part of it missing, of quick runs, or with a folder of a computer."""
+    if not origins:
+        raise SystemExit(f"Results must say where they are from; {file} has no machine. Run `{command}`.")
+    for machine in origins:
+        if missing := [name for name in ORIGIN if not machine.get(name)]:
+            raise SystemExit(
+                f"Results must have {', '.join(ORIGIN)}; {file} lacks {', '.join(missing)}. Run `{command}`."
+            )
+        if "--quick" in machine["command"]:
+            raise SystemExit(f"{file} is of a quick run, which measures nothing. Run `{command}`.")
+        if FOLDER.search(machine["command"]):
+            raise SystemExit(f"A command must name no folder of a computer; {file} has `{machine['command']}`.")
 
 
 def in_todays_words(text: str) -> str:
@@ -324,7 +328,8 @@ def _machine(machine: dict[str, Any]) -> str:
     gpu = f"{machine['card']} (CUDA {machine['cuda']}), " if "card" in machine else ""
     return (
         f"On {gpu}{machine['cores']} cores ({machine['cpu']}), threads: {machine['threads']}, Python "
-        f"{machine['python']}, torch {machine['torch']}, {machine['date']}: `{machine['command']}`.  "
+        f"{machine['python']}, torch {machine['torch']}, joker {machine['version']}, commit {machine['commit']}, "
+        f"{machine['date']}: `{machine['command']}`.  "
     )
 
 
@@ -333,18 +338,45 @@ def blocks(results: dict[str, dict[str, Any]], folder: Path) -> Iterator[str]:
     yield "# Results"
     yield (
         "Written by `benchmarks/page.py` from the files in `benchmarks/results`; `make results` rebuilds the page and "
-        "its plots. Below every table are the machine, the versions, the date and the command of its run. Memory is "
-        "the growth of the peak resident memory of the process during a fit, or the peak of allocated GPU memory."
+        "its plots. First a summary: where joker is behind, and what was measured. Then each measurement, whose tables "
+        "unfold. Memory is the growth of the peak resident memory of the process during a fit, or the peak of "
+        "allocated GPU memory."
     )
     yield "## Where joker is behind"
-    found = [(section, line) for section in SECTIONS if section.name in results for line in against(section, results)]
-    yield "\n".join(f"- {line} ([{section.title}](#{anchor(section)}))" for section, line in found) or "Nowhere yet."
+    found = {section: against(section, results) for section in SECTIONS if section.name in results}
+    for section, lines in found.items():
+        if lines:
+            yield f"[{section.title}](#{anchor(section)}):"
+            yield "\n".join(f"- {line}" for line in lines)
+    if not any(found.values()):
+        yield "Nowhere yet."
+    yield "## What was measured"
+    if results:
+        yield cells.table(
+            ("measurement", "commit", "date", "time of a run"),
+            [_summary(one, results) for one in SECTIONS if one.name in results],
+        )
     if missing := [section for section in SECTIONS if section.name not in results]:
-        yield "## Not measured yet"
-        yield "\n".join(f"- {section.title}: `{section.command}`" for section in missing)
+        yield "Not measured yet:"
+        yield "\n".join(f"- {section.title}: `{section.command}`, {expected_time(section)}" for section in missing)
     for section in SECTIONS:
         if section.name in results:
             yield from _section(section, results[section.name], folder)
+
+
+def _summary(section: Section, results: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the row of a measurement: its link, and the commits and dates of its runs."""
+    runs = machines(results[section.name])
+    commits, dates = (sorted({str(machine[name]) for machine in runs}) for name in ("commit", "date"))
+    return [f"[{section.title}](#{anchor(section)})", "; ".join(commits), ", ".join(dates), expected_time(section)]
+
+
+def expected_time(section: Section) -> str:
+    """Return the time of a run, which the script says beside its command."""
+    script = common.ROOT / section.command.split()[1]
+    usage = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
+    found = TIME.search(usage)
+    return found[0] if found else ""
 
 
 def against(section: Section, results: dict[str, dict[str, Any]]) -> list[str]:
@@ -361,11 +393,13 @@ def anchor(section: Section) -> str:
 def _section(section: Section, results: dict[str, Any], folder: Path) -> Iterator[str]:
     yield f"## {section.title}"
     yield section.about
-    yield from tables.TABLES[section.name](results)
     for picture in section.pictures:
         if (folder / picture).is_file():
             yield f"![{section.title}]({picture})"
+    yield "<details><summary>Tables and origin</summary>"
+    yield from tables.TABLES[section.name](results)
     yield origin(section, results)
+    yield "</details>"
 
 
 def page(results: Path = common.RESULTS, folder: Path = PAGE.parent) -> str:

@@ -1,6 +1,6 @@
 """Experiments of the paper on a CUDA GPU: wall time, peak GPU memory and score, with the values of the paper.
 
-    JOKER_DATA=/path/to/data python benchmarks/paper_gpu.py
+    JOKER_DATA=... python benchmarks/paper_gpu.py   # about five minutes on an H200
     python benchmarks/paper_gpu.py --only "higgs klr" --full
     python benchmarks/paper_gpu.py --quick      # on a CPU, a few rows: shows that the script works
 

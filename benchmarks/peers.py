@@ -192,8 +192,9 @@ def contend(send: process.Send, name: str, peer: Peer, quick: bool) -> None:
         return
     send({"parameters": {key: value for key, value in peer.parameters if value is not None}})
     curve: list[dict[str, Any]] = []
+    before = process.forget_peak()  # memory that a smaller fit has left to the process counts, too
     for rows in ladder(len(parts.x), peer.most_rows):
-        found = fitted(data, peer, parts.first(rows), last=rows == ladder(len(parts.x), peer.most_rows)[-1])
+        found = fitted(data, peer, parts.first(rows), before, last=rows == ladder(len(parts.x), peer.most_rows)[-1])
         curve += found.pop("curve")
         send({**found, "rows": rows, "curve": curve})
 
@@ -203,13 +204,13 @@ def ladder(n: int, most: int | None) -> list[int]:
     return sorted({min(round(share * n), most or n) for share in SHARES})
 
 
-def fitted(data: sets.DataSet, peer: Peer, parts: sets.Split, *, last: bool) -> dict[str, Any]:
-    """Fit and predict once."""
+def fitted(data: sets.DataSet, peer: Peer, parts: sets.Split, before: int | None, *, last: bool) -> dict[str, Any]:
+    """Fit and predict once; the growth of the memory is that from ``before``."""
     model = adapters.build(peer.adapter, peer.path, data, peer.settings)
     ours = isinstance(model, adapters.Joker)
     if isinstance(model, adapters.Joker) and last:
         model.watch = (parts.x_test, parts.y_test)
-    before, started = process.forget_peak(), time.perf_counter()
+    started = time.perf_counter()
     model.fit(parts.x, parts.y)
     seconds = time.perf_counter() - started - (model.spent if isinstance(model, adapters.Joker) else 0)
     peak, started = process.growth(before), time.perf_counter()
@@ -338,7 +339,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         found = entry["peers"][peer.name] = run(name, peer, options.quick, options.limit)
         print(line(name, peer.name, entry["metric"], found), flush=True)
-        shown = {"limit_seconds": options.limit, "generated": options.quick, "sets": results}
+        about = {"limit_seconds": options.limit, "memory": process.FROM_THE_FIRST_FIT}
+        shown = {**about, "generated": options.quick, "sets": results}
         common.write_json(file, note | {"machine": machine, **shown, "summary": summary(results)})
     for name, judged in summary(results).items():
         print(

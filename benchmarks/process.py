@@ -16,6 +16,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 READING = 120.0  # seconds, the shortest limit before the first message, in which the process reads its data
 GRACE = 5.0  # seconds to end after the last message
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+FROM_THE_FIRST_FIT = "growth from the first fit of a process"  # how the memory of several fits of a process is measured
 Send = Callable[[dict[str, Any]], None]
 Task = tuple[Any, Callable[..., None], tuple[Any, ...], float]  # a key, and the arguments of `apart`
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from statistics import mean, median
+from statistics import mean, median, stdev
 from typing import Any
 
+import process
 import table_summary
 from cells import memory, seconds, settings, table
 
@@ -20,9 +21,10 @@ def peers(results: Results) -> Iterator[str]:
     """The results of each set, and the verdict."""
     for name, entry in results["sets"].items():
         metric = entry["metric"]
-        yield f"### {name} ({metric})"
-        rows = [_peer(peer, metric, found) for peer, found in entry["peers"].items()]
-        head = ("peer", "kernel method", metric, "rows", "fit", "predict", "memory", "settings", "")
+        yield f"**{name}** ({metric})"
+        measured = results.get("memory") == process.FROM_THE_FIRST_FIT
+        rows = [_peer(peer, metric, found, measured) for peer, found in entry["peers"].items()]
+        head = ("peer", "kernel method", metric, "rows", "fit", "predict", "memory", "gap", "settings", "")
         yield table(head, rows)
         if judged := results["summary"].get(name):
             yield _verdict(metric, judged)
@@ -32,10 +34,16 @@ def peers(results: Results) -> Iterator[str]:
         for found in entry["peers"].values()
         if found.get("curve")
     )
-    yield f"Versions: {', '.join(dict.fromkeys(used))}. The time limit of a fit was {results['limit_seconds']:g} s."
+    yield (
+        f"Versions: {', '.join(dict.fromkeys(used))}. The time limit of a fit was {results['limit_seconds']:g} s. One "
+        "split: differences in the third digit are noise. The gap is that of joker's fit; one that is not small says "
+        "that the fit was ended by a limit on the passes over the rows."
+    )
+    if results.get("memory") != process.FROM_THE_FIRST_FIT:
+        yield "The memory of this run is left out: it was not measured from the first fit of each process."
 
 
-def _peer(name: str, metric: str, found: Results) -> list[object]:
+def _peer(name: str, metric: str, found: Results, measured: bool) -> list[object]:
     note = ""
     if "did_not_finish_in_seconds" in found:
         note = f"did not finish in {found['did_not_finish_in_seconds']:g} s" + (
@@ -49,7 +57,7 @@ def _peer(name: str, metric: str, found: Results) -> list[object]:
         note = "too much time or memory with more rows"
     kind = "yes" if found["kernel"] else "no"
     if not found.get("curve"):
-        return [name, kind, None, None, None, None, None, None, note]
+        return [name, kind, None, None, None, None, None, None, None, note]
     parameters = {key: value for key, value in found.get("parameters", {}).items() if key != "search"}
     return [
         name,
@@ -58,7 +66,8 @@ def _peer(name: str, metric: str, found: Results) -> list[object]:
         f"{found['rows']:,}",
         seconds(found["fit_seconds"]),
         seconds(found["predict_seconds"]),
-        memory(found["peak_growth_bytes"]),
+        memory(found["peak_growth_bytes"]) if measured else None,
+        f"{found['gap']:.2g}" if "gap" in found else None,
         settings({**parameters, **found.get("chosen", {})}),
         note,
     ]
@@ -68,26 +77,10 @@ def _verdict(metric: str, judged: Results) -> str:
     race = ", ".join(f"{peer} {seconds(value)}" for peer, value in judged["seconds_to_second_best"].items())
     ahead = ", ".join(judged["ahead_of_joker"]) or "none"
     return (
-        f"Best kernel method: **{judged['best_kernel_method']}** ({judged['best_score']:.4f}). Seconds to reach the "
+        f"Best kernel method: {judged['best_kernel_method']} ({judged['best_score']:.4f}). Seconds to reach the "
         f"{judged['second_best_score']:.4f} of {judged['second_best_kernel_method']}: {race}. "
         f"Programs with a better {metric} than joker: {ahead}."
     )
-
-
-def cpu_peers(results: Results) -> Iterator[str]:
-    """One table for the three sets."""
-    rows = []
-    for name, contenders in results["sets"].items():
-        for contender, found in contenders.items():
-            if "score" not in found:
-                rows.append([name, contender, "did not finish" if "did_not_finish_in_seconds" in found else "failed"])
-                rows[-1] += [None] * 4
-                continue
-            score = f"{found['metric']} {found['score']:.4f}"
-            grown = memory(found["peak_growth_bytes"])
-            times = [seconds(found["fit_seconds"]), seconds(found["predict_seconds"])]
-            rows.append([name, contender, score, *times, grown, settings(found["parameters"])])
-    yield table(("set", "model", "score", "fit", "predict", "memory", "settings"), rows)
 
 
 def higgs_gap(results: Results) -> Iterator[str]:
@@ -438,19 +431,6 @@ def path(results: Results) -> Iterator[str]:
     yield table(("device", "loss", "ms, 15 λ", "ms, one λ", "ratio", "ratio to the slowest λ", "rows"), rows)
 
 
-def averaging(results: Results) -> Iterator[str]:
-    """The averaged iterate against the last one."""
-    rows = []
-    for run in results["runs"]:
-        first, last = run["epochs"][0], run["epochs"][-1]
-        scores = [f"{entry[which][run['metric']]:.4f}" for entry in (first, last) for which in ("last", "average")]
-        momentum = "on" if run["momentum"] else "off"
-        rows.append([run["data"], run["loss"], momentum, run["metric"], *scores, seconds(run["seconds"])])
-    end = results["plan"]["epochs"]
-    head = ("set", "loss", "momentum", "metric", "1 epoch: last", "average", f"{end} epochs: last", "average", "time")
-    yield table(head, rows)
-
-
 def block_solver(results: Results) -> Iterator[str]:
     """Matrix-vector products of a block solve, compared with the corrected published algorithm."""
     kinds = dict.fromkeys(case["kernel"] for case in results["cases"])
@@ -481,7 +461,7 @@ def ablations(results: Results) -> Iterator[str]:
     """Each choice on each set, and the verdicts."""
     for device, entry in results.items():
         plan = entry["plan"]
-        yield f"### On {device}: {plan['rows']:,} rows, m = {plan['features']:,}"
+        yield f"**On {device}**: {plan['rows']:,} rows, m = {plan['features']:,}"
         yield from [entry["note"]] if "note" in entry else []
         rows = [
             [axis, found["verdict"]["default"], found["verdict"]["verdict"]] for axis, found in entry["axes"].items()
@@ -582,32 +562,6 @@ def scaling(results: Results) -> Iterator[str]:
     )
 
 
-def figures(results: Results) -> Iterator[str]:
-    """The last points of the plots."""
-    rows = [
-        [name, model, found["metric"], f"{points[-1][1]:.4f}", seconds(points[-1][0])]
-        for name, found in results["problems"].items()
-        for model, points in found["times"].items()
-    ]
-    yield table(("set", "model", "metric", "test", "time"), rows)
-
-
-def demo(results: Results) -> Iterator[str]:
-    """The two problems of the demo."""
-    rows = [
-        [
-            m["problem"],
-            m["model"],
-            f"{m['rows']:,}",
-            f"{m['metric']} {m['score']:.4f}",
-            seconds(m["seconds"]),
-            memory(m["peak_bytes"]),
-        ]
-        for m in results["models"]
-    ]
-    yield table(("problem", "model", "rows", "score", "fit", "memory"), rows)
-
-
 FIRST_SPLIT_ONLY = {
     "SVM": "A support vector machine of scikit-learn with a grid of four C and three γ and three folds, "
     "on the encoding made by hand",
@@ -653,11 +607,6 @@ def tables(results: Results) -> Iterator[str]:
     )
     heads = ("set", "model", "log loss", "AUC", "RMSE", "fit", "predict", "memory")
     yield table(heads, [row for name, models in results["sets"].items() for row in _details(name, models)])
-
-
-def tables_10s(results: Results) -> Iterator[str]:
-    """Mean ranks, and joker against the best tree model of each set, with a short time limit."""
-    yield from _ranking(table_summary.scores(results))
 
 
 def _ranking(found: Any) -> Iterator[str]:
@@ -711,19 +660,25 @@ def _details(name: str, models: Results) -> Iterator[list[object]]:
             yield [name, model, *[None] * 3, "did not finish", None, None]
             continue
         means = [
-            f"{sum(entry['scores'][metric] for entry in done) / len(done):.4f}" if metric in done[0]["scores"] else None
+            _with_error([entry["scores"][metric] for entry in done]) if metric in done[0]["scores"] else None
             for metric in ("log_loss", "auc", "rmse")
         ]
         took = [median(entry[part] for entry in done) for part in ("fit_seconds", "predict_seconds")]
         yield [name, model, *means, *map(seconds, took), memory(max(e["peak_growth_bytes"] or 0 for e in done))]
 
 
+def _with_error(values: list[float]) -> str:
+    """Format a mean with its standard error over splits."""
+    error = f" ± {stdev(values) / len(values) ** 0.5:.2g}" if len(values) > 1 else ""
+    return f"{mean(values):.4f}{error}"
+
+
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
-        peers, higgs_gap, cpu_peers, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
-        hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path, averaging,
-        block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, figures, demo, tables, tables_10s,
+        peers, higgs_gap, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
+        hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path,
+        block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, tables,
         named_tables, intervals, count_tables, brake,
     )
-}  # fmt: skip
+} | {"tables_effort1": tables}  # fmt: skip

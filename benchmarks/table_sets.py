@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import lzma
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,20 +12,34 @@ import numpy as np
 
 TEST_SHARE = 0.2
 COVTYPE_ROWS = 62_500  # of covtype, so that 50,000 rows are left to train on
-TABLES = (
-    "diamonds",
-    "txhousing",
-    "wine",
-    "check_times",
-    "CPS1988",
-    "credit_data",
-    "mlc_churn",
-    "hpc_data",
-    "DNA",
-    "cells",
-    "Satellite",
-    "income",
-)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The column of a table that is predicted."""
+
+    name: str
+    task: str = "regression"
+    without: tuple[str, ...] = ()  # columns that are other names of the target, or of the row
+    log: bool = False
+
+
+CLASSES = "classification"
+TARGETS = {
+    "diamonds": Target("price", log=True),
+    "txhousing": Target("median", without=("volume",), log=True),
+    "wine": Target("points", without=("taster_twitter_handle",)),
+    "check_times": Target("check_time", without=("package", "status"), log=True),
+    "CPS1988": Target("wage", log=True),
+    "credit_data": Target("Status", CLASSES),
+    "mlc_churn": Target("churn", CLASSES),
+    "hpc_data": Target("class", CLASSES),
+    "DNA": Target("Class", CLASSES),
+    "cells": Target("class", CLASSES, ("case",)),
+    "Satellite": Target("classes", CLASSES),
+    "income": Target("INCOME", CLASSES),
+}
+TABLES = tuple(TARGETS)
 NUMERIC = ("covtype-50k", "kin40k", "protein", "a9a", "higgs33k")
 SETS = (*TABLES, *NUMERIC)
 # Rows, columns and classes (0 for numbers) of the sets, for estimates of their time.
@@ -85,29 +99,36 @@ def expected_seconds(name: str, effort: int) -> float:
 @cache
 def load(name: str) -> tuple[Any, Any, str]:
     """Return the frame, the targets and the task of a set."""
+    return _mixed(name) if name in TARGETS else _numeric(name)
+
+
+def _mixed(name: str) -> tuple[Any, Any, str]:
+    import pandas as pd
+
+    target = TARGETS[name]
     folder = common.data_folder()
     if folder is None:
         raise SystemExit(f"{common.DATA_VARIABLE} must name the folder of the data sets; it is not set.")
-    sys.path.insert(0, str(folder))
-    from load import load_table
-
-    if name not in TABLES:
-        return _numeric(name)
-    frame, y, task = load_table(name)
-    if task == "classification":
-        y = y.astype(str)
-    return frame, y, task
+    path = folder / "tables" / f"{name}.csv.xz"
+    if not path.is_file():
+        raise SystemExit(f"The tables must be in {common.DATA_VARIABLE}; {path.name} is not. Run get_tables.py.")
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        frame = pd.read_csv(file).drop(columns=list(target.without))
+    frame = frame[frame[target.name].notna()].reset_index(drop=True)
+    y = frame.pop(target.name)
+    if target.task == "classification":
+        return frame, y.astype(str), target.task
+    return frame, np.log(y.astype(float)) if target.log else y, target.task
 
 
 def _numeric(name: str) -> tuple[Any, Any, str]:
     import pandas as pd
-    from load import load as load_arrays
 
     if name == "a9a":
-        both = [load_arrays(name, split) for split in ("train", "test")]
+        both = [common.arrays(name, split) for split in ("train", "test")]
         x, y = (np.concatenate(parts) for parts in zip(*both, strict=True))
     else:
-        x, y = load_arrays(name.removesuffix("-50k"))
+        x, y = common.arrays(name.removesuffix("-50k"))
     if name == "covtype-50k":
         rows = np.random.default_rng(0).permutation(len(x))[:COVTYPE_ROWS]
         x, y = x[rows], y[rows] == common.COVTYPE_POSITIVE

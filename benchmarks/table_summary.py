@@ -17,13 +17,13 @@ TIE = 1e-12
 Scores = dict[str, dict[str, dict[int, float]]]  # of a set, a model and a split
 
 
-def scores(results: dict[str, Any]) -> Scores:
-    """Return accuracy or R² of each finished fit."""
+def scores(results: dict[str, Any], metrics: tuple[str, ...] = PRIMARY, sign: int = 1) -> Scores:
+    """Return accuracy or R², or other metrics, of each finished fit, times ``sign``: larger is better."""
     found: Scores = {}
     for name, models in results["sets"].items():
         for model, splits in models.items():
             for seed, entry in splits.items():
-                values = [entry["scores"][metric] for metric in PRIMARY if metric in entry.get("scores", {})]
+                values = [sign * entry["scores"][metric] for metric in metrics if metric in entry.get("scores", {})]
                 if values:
                     found.setdefault(name, {}).setdefault(model, {})[int(seed)] = values[0]
     return found
@@ -69,6 +69,15 @@ def compared(found: Scores) -> dict[str, Any]:
         "at_least_as_good_as_the_best_tree": sum(entry["at_least_as_good"] for entry in sets.values()),
         "number_of_sets": len(sets),
     }
+
+
+def middle_seconds(results: dict[str, Any], model: str, part: str) -> dict[str, float]:
+    """Return the median seconds of the finished fits (or predictions) of a model on each set."""
+    found = {}
+    for name, models in results["sets"].items():
+        if values := [entry[part] for entry in models.get(model, {}).values() if part in entry]:
+            found[name] = float(np.median(values))
+    return found
 
 
 def by_hand(found: Scores) -> dict[str, tuple[float, float]]:

@@ -120,7 +120,12 @@ linkcheck_ignore = [r"http://localhost.*"]
 # Links that lead out of the folder of the pages: to an example of the gallery, to a page that includes the file, or to
 # the file itself, which is copied.
 EXAMPLE = re.compile(r"\]\(\.\./examples/(\w+)\.py\)")
-INCLUDED = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md", "SECURITY.md": "security.md"}
+INCLUDED = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+}
 
 
 def lead_into_the_site(app: Any, docname: str, source: list[str]) -> None:

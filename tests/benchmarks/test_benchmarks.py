@@ -18,8 +18,8 @@ from joker.losses import Scaled
 from joker.solvers import BlockSolver
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-SCRIPTS = ("block_solver", "averaging", "tuning")
-PARTS = ("common", "sets", "process", "paper_twin", *SCRIPTS, "path", "cpu_peers", "out_of_core", "standardize")
+SCRIPTS = ("block_solver", "tuning")
+PARTS = ("common", "sets", "process", "paper_twin", *SCRIPTS, "path", "out_of_core", "standardize")
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_dropping_the_step_that_leaves_the_box_never_moves(twin: ModuleType) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["path", "cpu_peers", "standardize"])
+@pytest.mark.parametrize("name", ["path", "standardize"])
 def test_a_quick_run_writes_and_prints_its_figures(
     name: str, parts: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

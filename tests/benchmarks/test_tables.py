@@ -51,7 +51,7 @@ def test_the_page_shows_ranks_and_sets(script: Script) -> None:
     text = "\n".join(script("result_tables").tables(results()))
     assert "| joker" in text
     assert "on 1 of 2 sets" in text
-    assert list(script("behind").BEHIND["tables"](results())) == ["b: LightGBM has 0.8050, joker 0.7050."]
+    assert list(script("behind").BEHIND["tables"](results())) == ["b: LightGBM has a score of 0.8050, joker 0.7050."]
 
 
 def test_an_encoding_made_by_hand_is_compared_but_has_no_rank(script: Script) -> None:
