@@ -96,13 +96,16 @@ def squared_distance(
 
 
 def gaussian(x: Tensor, z: Tensor, scale: float) -> Tensor:  # (b, d), (k, d) -> (b, k)
-    """Return exp(−½‖x_i − z_j‖² / scale²), bit for bit that of `squared_distance` and `decay`, in fewer passes."""
+    """Return exp(−½‖x_i − z_j‖² / scale²), in fewer passes than `squared_distance` and `decay`.
+
+    The norms are not reduced: the value of equal rows may be 1 − ε‖x_i‖² / scale² and not exactly 1, and all others have
+    a smaller error, since a reduction raises every value.
+    """
     near, others, of_x, of_z, rounding = _centred(x, z, scale)
     if _by_differences(near, of_x, of_z, rounding, MOST_ROUNDING):
         return decay(_squared_differences(near, others).mul_(0.5))
-    # The terms are those of the distance, times −½, which rounds nothing.
-    s = torch.addmm(of_z.mul_(1 - rounding).mul_(-0.5), near, others.T)
-    s.sub_(of_x.mul_(1 - rounding).mul_(0.5).unsqueeze(1)).clamp_(min=_smallest_exponent(s.dtype), max=0)
+    s = torch.addmm(of_z.mul_(-0.5), near, others.T)
+    s.sub_(of_x.mul_(0.5).unsqueeze(1)).clamp_(min=_smallest_exponent(s.dtype), max=0)
     return _exp(s)
 
 
