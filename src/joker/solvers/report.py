@@ -108,8 +108,8 @@ def _sums(
 SAMPLED = 128  # rows whose predictions are computed in float64, at most
 CLEARLY = 0.9  # times the primal objective of Ψᵀα, below which that of another θ is clearly smaller
 SAFETY = 2.0  # times the largest error that was found among them
-# Where that is too much, rows whose predictions are computed in float64 as well, and of how many at most.
-MORE_SAMPLED, MOST_SHARE = (256, 1_024), 0.125
+# Where that is too much, rows whose predictions are computed in float64 as well, and the largest share of all rows.
+MORE_SAMPLED, MOST_SHARE = (256, 768), 0.2
 STANDARD_ERRORS = 4.0  # of a mean over the sample, by which it is increased
 UNSEEN = 3.0  # rows of a sample that may miss the largest possible errors: of 5 in 100 samples none has more
 UNITS = 8  # rounding errors of float64 that a prediction may have, in units of ‖α‖ times the largest kernel value
