@@ -286,7 +286,8 @@ class Descent:
         """Return the gap of a point with a bound on its rounding errors; in float64 all earlier dual values count."""
         others = [(self.state.alpha, self.state.image)] if self.averaged else []
         dual = gap.dual if self.state.alpha.dtype == torch.float64 else None
-        return certify_unrounded(self.state, self.problem, [point, *others], self.settings.seed, dual=dual, enough=enough)
+        points, seed = [point, *others], self.settings.seed
+        return certify_unrounded(self.state, self.problem, points, seed, dual=dual, enough=enough)
 
     def count_rounding(self) -> None:
         """Let the gap of the latest record count rounding errors: its point is to be used. While a callback runs."""
