@@ -50,6 +50,7 @@ def _exp(s: Tensor) -> Tensor:
 # The rounding error of a squared distance in float64, in units of the bandwidth, above which differences are squared.
 # They take twice the time with twenty inputs.
 MOST_ROUNDING = 1e-12
+NEGLIGIBLE_ROUNDING = 1e-3  # of a squared distance, by which the Gaussian of equal rows may be below 1
 NEAR_ZERO = 1e-13  # the same where the root of a small distance amplifies it
 
 
@@ -96,13 +97,18 @@ def squared_distance(
 
 
 def gaussian(x: Tensor, z: Tensor, scale: float) -> Tensor:  # (b, d), (k, d) -> (b, k)
-    """Return exp(−½‖x_i − z_j‖² / scale²), bit for bit that of `squared_distance` and `decay`, in fewer passes."""
+    """Return exp(−½‖x_i − z_j‖² / scale²), in fewer passes than `squared_distance` and `decay`.
+
+    Reduced norms raise all values, by ten times as much as rounding errors change them at random. Only those of long
+    rows are reduced, which might else differ from themselves.
+    """
     near, others, of_x, of_z, rounding = _centred(x, z, scale)
     if _by_differences(near, of_x, of_z, rounding, MOST_ROUNDING):
         return decay(_squared_differences(near, others).mul_(0.5))
-    # The terms are those of the distance, times −½, which rounds nothing.
-    s = torch.addmm(of_z.mul_(1 - rounding).mul_(-0.5), near, others.T)
-    s.sub_(of_x.mul_(1 - rounding).mul_(0.5).unsqueeze(1)).clamp_(min=_smallest_exponent(s.dtype), max=0)
+    for norms in (of_x, of_z):
+        norms.sub_(torch.threshold_(norms * rounding, NEGLIGIBLE_ROUNDING, 0.0)).mul_(0.5)
+    s = torch.addmm(of_z.neg_(), near, others.T)
+    s.sub_(of_x.unsqueeze(1)).clamp_(min=_smallest_exponent(s.dtype), max=0)
     return _exp(s)
 
 

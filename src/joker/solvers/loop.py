@@ -274,7 +274,7 @@ class Descent:
         A bound on them is enough where it keeps the tolerance, or hardly changes the gap. Else the image is computed
         in float64.
         """
-        bounded = self._bounded(point, gap)
+        bounded = self._bounded(point, gap, max(self.settings.tol, ROUNDING_SHARE * gap.worst))
         better = bounded.worst <= ROUNDING_SHARE * gap.worst and bool((bounded.dual < 0).all())  # than α = 0
         wide = self.state.alpha.dtype == torch.float64
         if wide or bounded.worst <= self.settings.tol or better or not bool(gap.sums.isfinite().all()):
@@ -282,11 +282,12 @@ class Descent:
         precise = certify_in_float64(self.state, self.problem, point, self.settings.seed)
         return (point, bounded) if bounded.worst < precise[1].worst else precise
 
-    def _bounded(self, point: Point, gap: Gap) -> Gap:
+    def _bounded(self, point: Point, gap: Gap, enough: float = inf) -> Gap:
         """Return the gap of a point with a bound on its rounding errors; in float64 all earlier dual values count."""
         others = [(self.state.alpha, self.state.image)] if self.averaged else []
         dual = gap.dual if self.state.alpha.dtype == torch.float64 else None
-        return certify_unrounded(self.state, self.problem, [point, *others], self.settings.seed, dual=dual)
+        points, seed = [point, *others], self.settings.seed
+        return certify_unrounded(self.state, self.problem, points, seed, dual=dual, enough=enough)
 
     def count_rounding(self) -> None:
         """Let the gap of the latest record count rounding errors: its point is to be used. While a callback runs."""

@@ -182,7 +182,7 @@ class State(SavedTensors, ABC):
         for rows in chunks(*self.x.shape):
             x = self.x[rows]
             centre = x.mean(0) if centre is None else centre
-            distances[rows] = (x - centre).abs().amax(1).float()
+            distances[rows] = torch.linalg.vector_norm(x - centre, dim=1).float()
         return distances.topk(min(MOST_FARTHEST, len(distances))).indices
 
     @property
