@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise
 from joker import kernels
 from joker.errors import InvalidParameter, UnknownName
 from joker.kernels import Kernel, Stationary, squared_distance
-from joker.kernels.kernel import KernelWithConstant, decay
+from joker.kernels.kernel import KernelWithConstant, absolute_distance, decay
 
 SIGMA = 1.7
 
@@ -210,6 +210,38 @@ def test_squared_distances_are_within_their_rounding(seed, d, scale, offset):
 def test_the_work_space_is_counted(kernel, dtype, b, k, d):
     x, z = rows(b, d, dtype=dtype), rows(k, d, dtype=dtype)
     assert peak_bytes(lambda: kernel(x, z)) <= kernel.work_bytes(b, k, d, x.element_size()) + ROUNDING
+
+
+def two_valued(n: int, d: int, continuous: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Rows of d inputs with two values each, and some others."""
+    source = torch.Generator().manual_seed(seed)
+    sizes = torch.rand(d, generator=torch.Generator().manual_seed(9))
+    two = (torch.rand(n, d, generator=source) < 0.3) * sizes - 0.1
+    return torch.hstack([two, torch.randn(n, continuous, generator=source)]).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("d", "continuous"), [(40, 5), (40, 0), (3, 5), (8, 1)])
+def test_absolute_distances_of_two_valued_inputs(d, continuous, dtype):
+    """A product of matrices gives what differences give, exactly 0 for equal rows, and the same gradient."""
+    x, z = two_valued(30, d, continuous, dtype), two_valued(20, d, continuous, dtype, seed=1)
+    z[:10] = x[:10]
+    found, exact = absolute_distance(x, z), torch.cdist(x.double(), z.double(), p=1.0)
+    assert (found.double() - exact).abs().max() <= 4 * torch.finfo(dtype).eps * exact.max()
+    assert not found[range(10), range(10)].any()
+    weights = torch.rand(d + continuous, dtype=dtype, requires_grad=True)
+    slopes = [
+        torch.autograd.grad(f(x * weights, z * weights).square().sum(), weights)[0]
+        for f in (absolute_distance, lambda x, z: torch.cdist(x, z, p=1.0))
+    ]
+    torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-4 * float(slopes[1].abs().max()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("b", "k", "d"), [(200, 300, 40), (20, 15, 800), (1, 1, 9)])
+def test_the_work_space_of_two_valued_inputs_is_counted(b, k, d, dtype):
+    x, z, kernel = two_valued(b, d, 2, dtype), two_valued(k, d, 2, dtype, seed=1), kernels.Laplacian(SIGMA)
+    assert peak_bytes(lambda: kernel(x, z)) <= kernel.work_bytes(b, k, d + 2, x.element_size()) + ROUNDING
 
 
 @every_kernel

@@ -133,6 +133,38 @@ def _squared_differences(x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (
     return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist").square_()
 
 
+FEW_INPUTS = 8  # with two values: for fewer, a product of matrices saves no time
+
+
+def absolute_distance(x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
+    """Return ‖x_i − z_j‖₁; the distance of equal rows is exactly 0.
+
+    Inputs that have two values only, such as those of a category, add w (u_i (1 − v_j) + (1 − u_i) v_j), where w is the
+    difference of the values, and u and v are 1 for the larger one and 0 for the smaller one. On the CPU that is a
+    product of matrices, which takes a fifth of the time of a sum of differences. None of its terms is negative.
+    """
+    two, width, high = _two_values(x, z)
+    if two is None:
+        return torch.cdist(x, z, p=1.0)
+    rest, of_x, of_z = ~two, x[:, two] == high, z[:, two] == high
+    left, right = (torch.hstack(both).to(x.dtype) for both in ([of_x, ~of_x], [~of_z, of_z]))
+    del of_x, of_z
+    left = torch.mul(left, width.repeat(2), out=None if width.requires_grad else left)
+    if not bool(rest.any()):
+        return left @ right.T
+    distance = torch.cdist(x[:, rest], z[:, rest], p=1.0)
+    return torch.addmm(distance, left, right.T, out=None if distance.requires_grad else distance)
+
+
+def _two_values(x: Tensor, z: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:  # (d,), (q,), (q,)
+    """Return which inputs have at most two values, their differences and the larger ones; None if few inputs have."""
+    if x.is_cuda or x.shape[1] < FEW_INPUTS or not len(x) or not len(z):
+        return None, x, z
+    low, high = torch.minimum(x.amin(0), z.amin(0)), torch.maximum(x.amax(0), z.amax(0))
+    two = ((x == low) | (x == high)).all(0) & ((z == low) | (z == high)).all(0)
+    return two if int(two.sum()) >= FEW_INPUTS else None, (high - low)[two], high[two]
+
+
 def _largest(*parts: Tensor) -> float:
     return max((float(part.max()) for part in parts if len(part)), default=0.0)
 
@@ -570,7 +602,8 @@ def _median(kernel: Kernel, x: RowsLike, seed: int) -> float:
     rows = sample_rows(x.shape[0], x.shape[1], seed)
     group_rows = max(MIN_GROUP_ROWS, GROUP_ENTRIES // x.shape[1])
     groups = rows.tensor_split(max(1, math.ceil(len(rows) ** 2 / MAX_PAIRS), math.ceil(len(rows) / group_rows)))
-    median = torch.quantile(distances, 0.5).item() if len(distances := _distances(kernel, x, groups)) else 0.0
+    # NumPy needs no order of all values, and takes a tenth of the time of torch.
+    median = float(np.median(distances.cpu())) if len(distances := _distances(kernel, x, groups)) else 0.0
     return _check_spread("median", "median", median, len(rows))
 
 

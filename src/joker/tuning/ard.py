@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.errors import InvalidParameter
+from joker.kernels.kernel import absolute_distance
 
 Array = NDArray[Any]
 GAUSSIAN, MATERN12, LAPLACIAN = "gaussian", "matern12", "laplacian"
@@ -253,7 +254,7 @@ def fit_ard(
 
 def _kernel(x: Tensor, kernel: str, sigma: Tensor) -> Tensor:  # (m, d) -> (m, m)
     if kernel == LAPLACIAN:
-        return torch.exp(-torch.cdist(x, x, p=1.0) / sigma)
+        return torch.exp(-absolute_distance(x, x) / sigma)
     squares = x.square().sum(dim=1)
     distance = (squares[:, None] + squares - 2 * x @ x.T).clamp_min(MIN_SQUARE).sqrt()
     return torch.exp(-distance / sigma)
