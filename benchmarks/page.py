@@ -108,8 +108,8 @@ SECTIONS = (
     Section(
         "exact_scale",
         "Exact kernels on hundreds of thousands of rows",
-        "The table estimators with their defaults, which choose the exact kernel, on 80% of covtype (7 classes) and 90% "
-        "of hepc; the score is that of the other rows, and the RMSE is in deviations of their targets.",
+        "The table estimators with their defaults, which choose the exact kernel, on 80% of covtype (7 classes) and "
+        "90% of hepc; the score is that of the other rows, and the RMSE is in deviations of their targets.",
         "python benchmarks/exact_scale.py",
     ),
     Section(
