@@ -1,4 +1,7 @@
-"""Ctrl-C while the program ``joker`` starts: its imports take seconds, and it has nothing to clean up yet."""
+"""Ctrl-C while the program ``joker`` starts, which takes seconds of imports, and while it ends.
+
+It has nothing to clean up yet, or nothing any more.
+"""
 
 import os
 import signal
@@ -18,6 +21,12 @@ def end_quietly() -> None:
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell ignores it in the background
     if is_program() and usual and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, end)
+
+
+def ignore_at_end() -> None:
+    """Let Ctrl-C not disturb the end of the program: its work is done, and its exit status is known."""
+    if is_program() and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def end(number: int, frame: FrameType | None) -> None:
