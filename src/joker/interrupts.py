@@ -7,13 +7,15 @@ import os
 import signal
 import sys
 import threading
+from itertools import pairwise
 from types import FrameType
 
 
 def is_program() -> bool:
     """Whether this process is the program ``joker`` or ``python -m joker``, and not a program that imports joker."""
     name = os.path.splitext(os.path.basename(sys.argv[0]))[0] if getattr(sys, "argv", None) else ""
-    return name == "joker" or (name == "-m" and sys.orig_argv[1:3] == ["-m", "joker"])
+    # Python changes the name that stands for the module, when it has found its file.
+    return name == "joker" or (name in ("-m", "__main__") and ("-m", "joker") in pairwise(sys.orig_argv))
 
 
 def end_quietly() -> None:

@@ -14,13 +14,11 @@ from joker import interrupts
 
 SOURCE = Path(joker.__file__).parents[1]
 INTERRUPTING = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n"
-# A shell starts a program in the background with SIGINT ignored, and its children inherit that.
-HEARS = """
-import runpy, signal, sys
+LATE = """
+import atexit, os, signal
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
 """
 SCRIPT = "import sys\nfrom joker.cli import main\nsys.exit(main())\n"
 
@@ -55,14 +53,14 @@ def test_the_handler_is_set_before_other_imports() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
-@pytest.mark.parametrize("how", ["joker", "other"])
+@pytest.mark.parametrize("how", ["joker", "module", "other"])
 def test_an_interrupt_at_the_end(tmp_path: Path, how: str) -> None:
     """The work is done and its status is known; libraries clean up for a while."""
+    (tmp_path / "sitecustomize.py").write_text(LATE, encoding="utf-8")
     script = tmp_path / how
-    late = "import atexit, os, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
-    script.write_text(late + SCRIPT, encoding="utf-8")
-    place = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", HEARS, str(script), "--version"]
+    script.write_text(SCRIPT, encoding="utf-8")
+    place = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}"}
+    command = [sys.executable, *(["-m", "joker"] if how == "module" else [str(script)]), "--version"]
     done = subprocess.run(command, env=place, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.startswith("joker ")
     assert ("Traceback" in done.stderr) == (how == "other")

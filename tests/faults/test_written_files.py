@@ -343,6 +343,23 @@ def test_a_path_that_ends_in_a_slash_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == {"train.csv"}
 
 
+@posix
+@pytest.mark.parametrize(("command", "name"), [("fit", "m.joker"), ("predict", "p.csv"), ("convert", "t.rows")])
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path, command: str, name: str) -> None:
+    table, out, model = write_table(tmp_path / "train.csv"), tmp_path / name, tmp_path / "model.joker"
+    well("fit", table, "-t", "size", *INPUTS, "-m", 20, "--quiet", "--out", model)
+    out.symlink_to(name)
+    commands: dict[str, tuple[Any, ...]] = {
+        "fit": ("fit", table, "-t", "size", *INPUTS, "-m", 20, "--quiet", "--out", out),
+        "predict": ("predict", model, table, "--out", out, "--quiet"),
+        "convert": ("convert", table, out, "-t", "size", *INPUTS, "--quiet"),
+    }
+    well(*commands[command])
+    assert out.is_file()
+    assert not out.is_symlink()
+    assert names(tmp_path) == {"train.csv", "model.joker", name}
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_standard_output_says_where_the_model_is(tmp_path: Path) -> None:
     table, out = write_table(tmp_path / "train.csv"), tmp_path / "m.joker"

@@ -52,6 +52,11 @@ def parse_path(path: AnyPath, example: str) -> Path:
     return parsed
 
 
+def real_path(path: Path) -> Path:
+    """Return a path with symbolic links followed; `Path.resolve` raises a RuntimeError where they lead in a circle."""
+    return Path(os.path.realpath(path))
+
+
 def resolve_target(path: AnyPath, example: str) -> Path:
     """Return the file to write, with symbolic links followed; its folder must exist and it must not be a folder."""
     given = parse_path(path, example)
@@ -59,7 +64,7 @@ def resolve_target(path: AnyPath, example: str) -> Path:
         raise InvalidParameter(
             f"path must name a file; {os.fsdecode(path)!r} ends in a slash. Add a name, such as {given / example}."
         )
-    target = Path(os.path.realpath(given))
+    target = real_path(given)
     if not target.parent.is_dir():
         raise MissingFile(f"path must be in a folder that exists; {target.parent} does not. Create it first.")
     if target.is_dir():
@@ -231,7 +236,7 @@ def exclusive(path: Path) -> Iterator[None]:
     process has left is removed by the next one that writes to the folder. On Windows and on file systems without locks
     nothing is refused.
     """
-    target = path.resolve()
+    target = real_path(path)
     _remove_abandoned_files(target.parent)
     # A digest has the same length for every name, and the name of the file may be as long as names can be.
     digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
