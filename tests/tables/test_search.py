@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from raw_tables import FAST, panel
 
 import joker
@@ -31,7 +32,7 @@ from joker.tables.search import (
     searched,
 )
 from joker.tables.table import read_table
-from joker.tuning.ard import GAUSSIAN, LAPLACIAN, MATERN12
+from joker.tuning.ard import GAUSSIAN, LAPLACIAN, MATERN12, ArdFit
 from joker.tuning.halving import TimeBudget
 
 AUTOMATIC = EncodingStep(AUTO, 600)
@@ -121,14 +122,36 @@ def test_without_weights_a_step_has_nothing_and_the_automatic_one_has_equal_weig
     assert encodings.candidate(AUTOMATIC).weights == EQUAL  # type: ignore[union-attr]
 
 
+def test_weights_of_large_samples_begin_with_those_of_small_ones(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The small ones are those of the quick search, which are fitted once."""
+    seen: list[tuple[int, str, Any]] = []
+
+    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any) -> Any:
+        seen.append((len(next(samples).rows), kernel, begin))
+        return ArdFit(torch.zeros(int(groups.max()) + 1), float(len(seen)), 0.0)
+
+    monkeypatch.setattr(module, "fit_ard", capture)
+    x = rng.normal(size=(2_600, 3))
+    encodings = Encodings(problem(x, x[:, 0]))
+    for step in (AUTOMATIC, EncodingStep(MATERN12), EncodingStep(LAPLACIAN)):
+        encodings.candidate(step)
+    assert [(rows, kernel, begin and begin.share) for rows, kernel, begin in seen] == [
+        (600, MATERN12, None),
+        (1_200, MATERN12, 1.0),
+        (1_200, LAPLACIAN, 1.0),
+    ]
+
+
 @pytest.fixture
 def steps_of_ard(monkeypatch: pytest.MonkeyPatch) -> list[list[np.ndarray]]:
     """The rows of the first two steps of each fit of weights, which are equal."""
     seen: list[list[np.ndarray]] = []
 
-    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any) -> Any:
+    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any) -> Any:
         seen.append([sample.rows for sample in islice(samples, 2)])
-        return np.ones(x.shape[1])
+        return ArdFit(torch.zeros(int(groups.max()) + 1), 1.0, 0.0)
 
     monkeypatch.setattr(module, "fit_ard", capture)
     return seen

@@ -35,13 +35,14 @@ from joker.tables.columns import (
 )
 from joker.tables.encoders import ROBUST, SCALINGS, GroupEncoder, NumberEncoder
 from joker.tables.encoding import Encoding, fit_column, fit_encoding, in_memory, some_inputs
-from joker.tables.plan import AUTO, EQUAL, FEW_INPUTS, MAX_EPOCHS, EncodingStep
+from joker.tables.plan import AUTO, EQUAL, FEW_INPUTS, MAX_EPOCHS, QUICK_ARD_ROWS, EncodingStep
 from joker.tables.problem import TableProblem
 from joker.tables.steps import AND_STEPS, MAX_STEP_INPUTS, STEPS, SteppedNumberEncoder
 from joker.tables.table import NUMBER, RawTable, is_limited
 from joker.tuning.ard import (
     GAUSSIAN,
     MATERN12,
+    ArdFit,
     ArdSample,
     ard_samples,
     coded_targets,
@@ -163,7 +164,7 @@ class Encodings:
     def __init__(self, problem: TableProblem) -> None:
         self.problem = problem
         self.ard_targets = problem.y  # that feature weights are for
-        self._weights: dict[Any, Array | None] = {}
+        self._weights: dict[Any, ArdFit | None] = {}
 
     @property
     def is_table(self) -> bool:
@@ -274,6 +275,13 @@ class Encodings:
         self, unweighted: UnweightedEncoding, step: EncodingStep, kernel: str, rows: Array | None = None
     ) -> Array | None:  # (d,)
         """Return the weights that some rows of the table have chosen, by default all; None: time is up."""
+        found = self._ard(unweighted, step, kernel, rows)
+        return None if found is None else found.weights(unweighted.encoding.groups)
+
+    def _ard(
+        self, unweighted: UnweightedEncoding, step: EncodingStep, kernel: str, rows: Array | None
+    ) -> ArdFit | None:
+        """Fit feature weights. A fit with many rows in its samples begins with one that has few."""
         problem, sample = self.problem, self.kinds_and_sample[1]
         key = (unweighted.scaling, step.ard_rows, step.draw, kernel)
         if rows is None and key in self._weights:
@@ -290,8 +298,12 @@ class Encodings:
             drawn = (some[rows_of_groups(groups[some], m, one)] for one in count(seed))
         else:
             drawn = minibatches(some, m, seed)
+        begin = None
+        if m > QUICK_ARD_ROWS:
+            begin = self._ard(unweighted, replace(step, ard_rows=QUICK_ARD_ROWS), MATERN12, rows)
         samples = ard_samples(drawn, self.ard_targets, problem.classes, problem.row_weights)
-        found = fit_ard(unweighted.x, unweighted.encoding.groups, samples, kernel, problem.clock.is_over)
+        columns = unweighted.encoding.groups
+        found = fit_ard(unweighted.x, columns, samples, kernel, problem.clock.is_over, begin)
         if rows is None:
             self._weights[key] = found
         return found

@@ -291,8 +291,8 @@ class TrialRunner:
         x = self._rows(pick(self.x, rows), 0.0)[:].float().numpy()
         y, w = (self.codes if classes else self.y)[rows], None if self.w is None else self.w[rows]
         samples = ard_samples(minibatches(np.arange(len(rows)), m, self._seed), y, classes, w)
-        weights = fit_ard(x, np.arange(d), samples, MATERN12, self.limit.is_over)
-        return None if weights is None else np.array(current().numbers(*weights))  # equal in all processes
+        found = fit_ard(x, np.arange(d), samples, MATERN12, self.limit.is_over)
+        return None if found is None else np.array(current().numbers(*found.weights(np.arange(d))))  # equal in all
 
     @property
     def _memory(self) -> int:
