@@ -471,7 +471,9 @@ class KernelWithConstant(Kernel):
         return self.inner.digest()
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
-        return self.inner(x, z) + 1  # not in place, as a kernel may return a view
+        values = self.inner(x, z)
+        own = self.inner.own_profile is not None and not values.requires_grad  # any other kernel may return a view
+        return values.add_(1) if own else values + 1
 
     def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         return self.inner.diag(x) + 1

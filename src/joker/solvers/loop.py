@@ -227,7 +227,7 @@ class Descent:
         self.problem.clamp_(point[0])
         certified = False
         if gap.worst <= self.aim:  # the proof must not use an image with the rounding of thousands of steps
-            point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None)
+            point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None, last_gap)
             if gap.worst <= self.settings.tol:
                 (point, gap), certified = self._unrounded(point, gap), True
                 self.aim *= 1.0 if gap.worst <= self.settings.tol else AIM_SHARE
@@ -259,11 +259,14 @@ class Descent:
             self.records[-1] = replace(record, scores=tuple(score(point)))
         return point, gap, reason or (Reason.ASKED if stop else None)
 
-    def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:
-        """Return α with an image computed anew, and its gap, with the dual value of ``other``."""
+    def _recompute(self, alpha: Tensor, other: Tensor | None = None, last_gap: Gap | None = None) -> tuple[Point, Gap]:
+        """Return α with an image computed anew, and its gap, with the dual value of ``other``.
+
+        ``last_gap`` is that of the state, where it has been computed.
+        """
         known = self.state.fresh and torch.equal(alpha, self.state.alpha)
         point = (alpha, self.state.image.clone() if known else self.state.image_of(alpha))
-        gap = certify(self.state, self.problem, [point])[0]
+        gap = last_gap if known and last_gap is not None else certify(self.state, self.problem, [point])[0]
         if other is not None and gap.worst > self.settings.tol:
             gap = gap.with_dual(certify(self.state, self.problem, [(other, self.state.image_of(other))])[0].dual)
         return point, gap

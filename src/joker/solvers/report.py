@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from math import inf, isnan
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ class Gap:
         """The best J; -J is a lower bound on the optimal value."""
         return torch.minimum(self.own_dual, self.sums[3]) if len(self.sums) > 3 else self.own_dual
 
-    @property
+    @cached_property
     def gap(self) -> Tensor:  # (t,)
         """P + J, with the best J."""
         own = self.sums[:3].sum(0)
@@ -64,7 +65,7 @@ class Gap:
         best = self.primal + self.sums[3]
         return torch.where(best > SUM_ROUNDING * self.primal.abs(), torch.minimum(own, best), own)
 
-    @property
+    @cached_property
     def relative(self) -> Tensor:  # (t,)
         """The gap as a share of the larger objective; 0 where both are 0."""
         if self.scale is not None:
@@ -72,7 +73,7 @@ class Gap:
         scale = torch.maximum(self.primal.abs(), self.dual.abs())
         return torch.where(self.gap == 0, 0.0, self.gap / scale.clamp(min=torch.finfo(scale.dtype).tiny))
 
-    @property
+    @cached_property
     def worst(self) -> float:
         """The largest relative gap of all columns; infinite if one is NaN, and 0 where rounding makes it less."""
         return max(0.0, float(self.relative.nan_to_num(nan=torch.inf, posinf=torch.inf).max()))
@@ -109,7 +110,7 @@ SAMPLED = 128  # rows whose predictions are computed in float64, at most
 CLEARLY = 0.9  # times the primal objective of Ψᵀα, below which that of another θ is clearly smaller
 SAFETY = 2.0  # times the largest error that was found among them
 # Where that is too much, rows whose predictions are computed in float64 as well, and the largest share of all rows.
-MORE_SAMPLED, MOST_SHARE = (256, 768), 0.2
+MORE_SAMPLED, MOST_SHARE = (128, 512), 0.2
 STANDARD_ERRORS = 4.0  # of a mean over the sample, by which it is increased
 UNSEEN = 3.0  # rows of a sample that may miss the largest possible errors: of 5 in 100 samples none has more
 UNITS = 8  # rounding errors of float64 that a prediction may have, in units of ‖α‖ times the largest kernel value

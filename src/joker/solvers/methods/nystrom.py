@@ -106,14 +106,15 @@ def factor(matrix: Tensor, jitter: float) -> Tensor:  # (r, r), float64
     Where rounding errors have made the matrix indefinite, more is added; where that does not help, the factor is that
     of its diagonal.
     """
-    step = torch.finfo(matrix.dtype).eps * len(matrix) * float(matrix.diagonal().abs().amax())
     for _ in range(MOST_JITTERS):
-        matrix.diagonal().add_(jitter)
+        if jitter:
+            matrix.diagonal().add_(jitter)
         found = torch.linalg.cholesky_ex(matrix)
         if not bool(found.info):
             root: Tensor = found.L
             return root
         del found
+        step = torch.finfo(matrix.dtype).eps * len(matrix) * float(matrix.diagonal().abs().amax())
         jitter = MORE_JITTER * max(jitter, step)
     return torch.diag(matrix.diagonal().clamp(min=torch.finfo(matrix.dtype).tiny).sqrt())
 
