@@ -32,6 +32,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
     "mathml",
+    "formulas",
     "numpydoc",
     "myst_parser",
     "sphinx_design",
@@ -155,6 +156,23 @@ def keep_units(app: Any, doctree: Any, docname: str) -> None:
             text.parent.replace(text, nodes.Text(UNIT.sub("\u00a0", text)))
 
 
+def link_names(app: Any, doctree: Any, docname: str) -> None:
+    """Link names of the reference that are written as code, such as KernelSVC or joker.tune, to their pages."""
+    objects = {name: entry for name, entry in app.env.domaindata["py"]["objects"].items() if name.startswith("joker.")}
+    short = {name.removeprefix("joker."): name for name in objects if re.fullmatch(r"joker\.[A-Z]\w+", name)}
+    for literal in list(doctree.findall(nodes.literal)):
+        text = literal.astext().removesuffix("()")
+        entry = objects.get(short.get(text, text))
+        above = literal.parent
+        while above is not None and not isinstance(above, (nodes.reference, nodes.title)):
+            above = above.parent
+        if entry is None or above is not None or entry.docname == docname:
+            continue
+        address = app.builder.get_relative_uri(docname, entry.docname) + f"#{entry.node_id}"
+        reference = nodes.reference("", "", literal.deepcopy(), internal=True, refuri=address)
+        literal.parent.replace(literal, reference)
+
+
 def write_versions(app: Any) -> None:
     """Write the list of the version switcher: this version is the only one that is built."""
     entry = {"name": release, "version": release, "url": "./", "preferred": True}
@@ -185,5 +203,6 @@ def setup(app: Any) -> None:
     app.connect("include-read", lead_from_the_root)
     app.connect("builder-inited", write_versions)
     app.connect("doctree-resolved", keep_units)
+    app.connect("doctree-resolved", link_names)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("autodoc-process-signature", show_settings)

@@ -47,7 +47,7 @@ PAGES = [
 
 
 # Pages whose first steps a stranger repeats: each block of code that prints has its output below it.
-WITH_OUTPUT = ("README.md", "docs/first-steps.md")
+WITH_OUTPUT = ("README.md", "docs/first-steps.md", "docs/index.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -84,6 +84,16 @@ def test_a_block_is_followed_by_its_output() -> None:
     text = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\nx = 1\n```\n\nText.\n\n```text\nno output\n```\n"
     first, second = page_output.blocks(text)
     assert (first.code, first.shown, second.code, second.shown) == ("print(1)\n", "1\n", "x = 1\n", None)
+
+
+LONGEST = 100  # characters, which the site shows in one line at 1,280 pixels
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_of_code_are_shown_whole(page: str) -> None:
+    for block in page_output.blocks((ROOT / page).read_text(encoding="utf-8")):
+        lines = [*block.code.splitlines(), *(block.shown or "").splitlines()]
+        assert not [line for line in lines if len(line) > LONGEST]
 
 
 def anchors(page: Path) -> set[str]:
@@ -268,6 +278,13 @@ UNDRAWN = {
     *("KernelClassifier", "KernelLp", "KernelOneClass", "KernelPCA", "KernelTransformer"),
     *("KernelExpectile", "KernelPoisson", "KernelGamma", "KernelTweedie"),
 }
+
+
+def test_the_start_page_of_the_site_has_the_code_of_the_readme() -> None:
+    first, second = (
+        page_output.blocks((ROOT / page).read_text(encoding="utf-8"))[0] for page in ("README.md", "docs/index.md")
+    )
+    assert first == second
 
 
 # What a reader of scikit-learn, LIBSVM or Gaussian processes searches the site for.

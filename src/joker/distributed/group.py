@@ -77,7 +77,7 @@ class Group:
         return values
 
     def check_equal(self, facts: Mapping[str, Any]) -> None:
-        """Raise `ProcessesDiffer` in every process where a fact is not the same in all of them.
+        """Raise `joker.errors.ProcessesDiffer` in every process where a fact is not the same in all of them.
 
         Numbers that are not whole may differ by the rounding errors of another processor.
         """

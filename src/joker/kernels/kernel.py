@@ -299,7 +299,7 @@ class Kernel(ABC):
     ) -> bool:  # x (n, d), z (k, d), v (k, t), out (n, t)
         """Add k(x, z) v to ``out`` without the matrix and return True; return False if that is not possible.
 
-        :func:`joker.kernels.kernel.matvec` then computes tiles of the matrix.
+        ``matvec`` then computes tiles of the matrix.
         """
         name = self.own_profile
         precise = getattr(self, "precise", False)
@@ -357,10 +357,10 @@ class Stationary(Kernel):
 
 @dataclass(frozen=True)
 class Radial(Stationary):
-    """A kernel k(x, z) = profile(‖x − z‖₂² / σ²) that is a mixture of Gaussian kernels.
+    """A kernel ``k(x, z) = profile(‖x − z‖₂² / σ²)`` that is a mixture of Gaussian kernels.
 
     By Schoenberg's theorem every radial kernel that is valid for all d is such a mixture,
-    k(r) = E exp(−τ²‖r‖² / 2σ²), so its frequencies are w = τg/σ with g ~ N(0, I).
+    ``k(r) = E exp(−τ²‖r‖² / 2σ²)``, so its frequencies are w = τg/σ with g ~ N(0, I).
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class Matern(Radial):
 
 @dataclass(frozen=True)
 class Matern12(Matern):
-    """k(x, z) = exp(−s), s = ‖x − z‖₂/σ.
+    """``k(x, z) = exp(−s)`` with ``s = ‖x − z‖₂ / σ``.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Matern12(Matern):
 
 @dataclass(frozen=True)
 class Matern32(Matern):
-    """k(x, z) = (1 + s) exp(−s), s = √3‖x − z‖₂/σ.
+    """``k(x, z) = (1 + s) exp(−s)`` with ``s = √3 ‖x − z‖₂ / σ``.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Matern32(Matern):
 
 @dataclass(frozen=True)
 class Matern52(Matern):
-    """k(x, z) = (1 + s + s²/3) exp(−s), s = √5‖x − z‖₂/σ.
+    """``k(x, z) = (1 + s + s²/3) exp(−s)`` with ``s = √5 ‖x − z‖₂ / σ``.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Matern52(Matern):
 
 @dataclass(frozen=True)
 class Gaussian(Radial):
-    """k(x, z) = exp(−‖x − z‖₂² / 2σ²), with frequencies w ~ N(0, σ⁻² I).
+    """``k(x, z) = exp(−‖x − z‖₂² / 2σ²)``, with frequencies w ~ N(0, I/σ²).
 
     Parameters
     ----------
@@ -162,10 +162,10 @@ class Gaussian(Radial):
 
 @dataclass(frozen=True)
 class Laplacian(Stationary):
-    """k(x, z) = exp(−‖x − z‖₁ / σ), with w of d independent Cauchy variables of scale 1/σ.
+    """``k(x, z) = exp(−‖x − z‖₁ / σ)``, with w of d independent Cauchy variables of scale 1/σ.
 
     It is a product over the inputs and not a function of the Euclidean distance; see
-    `Matern12` for exp(−‖x − z‖₂ / σ).
+    `Matern12` for ``exp(−‖x − z‖₂ / σ)``.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class Laplacian(Stationary):
 
 @dataclass(frozen=True)
 class Cauchy(Radial):
-    """k(x, z) = 1 / (1 + ‖x − z‖₂²/σ²), the mean of exp(−s‖x − z‖²/σ²) over s ~ Exp(1).
+    """``k(x, z) = 1 / (1 + ‖x − z‖₂²/σ²)``, the mean of ``exp(−s ‖x − z‖²/σ²)`` over s ~ Exp(1).
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class Cauchy(Radial):
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """k(x, z) = ⟨x, z⟩.
+    """``k(x, z) = ⟨x, z⟩``.
 
     A length scale would only multiply it by a constant, as λ does. Its bandwidth is always
     1: it cannot be set, and `with_bandwidth` returns the kernel unchanged.
@@ -271,7 +271,7 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """k(x, z) = (⟨x, z⟩/σ² + 1)^degree.
+    """``k(x, z) = (⟨x, z⟩/σ² + 1)^degree``.
 
     σ is the length of x at which ⟨x, x⟩/σ² is 1. Bandwidth rules measure it by Euclidean
     distances between rows: for centred rows E‖x − z‖² = 2 E‖x‖², so that with

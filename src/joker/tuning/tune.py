@@ -194,7 +194,7 @@ def tune(
         An estimator whose other settings are kept; kernel, bandwidth and λ are replaced by the chosen ones. The default
         is ``KernelClassifier()``, with the squared hinge loss, or ``KernelRidge()``.
     task : {"classification", "regression"}, optional
-        The default is the guess of :func:`joker.data.schema`: classification for text, truth values and whole
+        The default is the guess of :func:`joker.data.guess_task`: classification for text, truth values and whole
         numbers with at most 20 distinct values; regression for other numbers and for several columns. Integers that
         number classes from 0 or 1 may have 100 distinct values. The result says what was guessed, and a warning does
         if another reading is likely.

@@ -134,7 +134,7 @@ def convert(
     path : path
         The store, such as ``"train.rows"``. An existing file is replaced when the new one is complete.
     task : {"classification", "regression"}, optional
-        The kind of the target. The default is the guess of :func:`joker.data.schema`; a warning says so if
+        The kind of the target. The default is the guess of :func:`joker.data.guess_task`; a warning says so if
         another reading is likely.
     dtype : {"uint8", "int16", "float16", "float32", "float64"}, optional
         The type in which inputs are stored. By default the type of the source, and float32 for float64.

@@ -135,7 +135,7 @@ def open_shared(
     columns : list of str, optional
         The inputs. By default all columns except the target.
     task : {"classification", "regression"}, optional
-        The kind of the target. The default is the guess of :func:`joker.data.schema`.
+        The kind of the target. The default is the guess of :func:`joker.data.guess_task`.
     dtype : str, optional
         The type in which inputs are stored, as in :func:`joker.data.convert`.
     scratch : path, optional

@@ -87,7 +87,7 @@ class ProblemSize:
     one_penalty : bool
         Whether all columns have the same λ.
     averaging, momentum : bool
-        As in `Settings`.
+        As in `joker.Settings`.
     itemsize : int
         Bytes of a number.
     on_gpu : bool
@@ -161,7 +161,7 @@ class ProblemSize:
 
 
 class Method(ABC):
-    """One way to lower the dual objective. `Descent` calls its steps and evaluates the gap after each epoch.
+    """One way to lower the dual objective. ``Descent`` calls its steps and evaluates the gap after each epoch.
 
     Parameters
     ----------
