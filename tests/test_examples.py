@@ -42,7 +42,9 @@ def check_figures(plt: Any, folder: Path) -> None:
         for ax in (ax for ax in figure.axes if ax.axison and ax.has_data()):
             shared = figure.get_supxlabel() or len(ax.get_shared_x_axes().get_siblings(ax)) > 1
             assert ax.get_xlabel() or shared, "the horizontal axis has no label"
-            assert ax.get_ylabel() or figure.get_supylabel() or ax.get_yticklabels()[0].get_text(), "no vertical label"
+            beside = len(ax.get_shared_y_axes().get_siblings(ax)) > 1
+            named = ax.get_ylabel() or figure.get_supylabel() or beside
+            assert named or ax.get_yticklabels()[0].get_text(), "no vertical label"
             if len(ax.lines) > 1:
                 assert ax.get_legend() is not None or ax.get_title() or len(figure.axes) > 4, "no legend"
         figure.savefig(folder / f"figure{number}.png")
@@ -162,14 +164,13 @@ def groups(out: str) -> None:
 
 def texts(out: str) -> None:
     all_columns, artist = numbers("R² N on new works", out)
-    assert all_columns > artist
+    assert all_columns > artist + 0.02
     assert "character n-grams" in out
 
 
 def exact(out: str) -> None:
-    few, many, features = (
-        numbers(rf"{rows} +N +", out)[0] for rows in ("exact +2000", "exact +8000", "features +8000")
-    )
+    fits = ("exact +2,?000", "exact +8,?000", "features +8,?000")
+    few, many, features = (numbers(rf"{fit} +N +", out)[0] for fit in fits)
     assert few < many
     assert features < many
 
