@@ -40,7 +40,7 @@ found = pd.DataFrame(found, columns=["kernel", "rows", "R2", "gap", "seconds"])
 print(found.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
 
 # %%
-# The true terrain, and what the exact kernel makes of 8,000 of its points.
+# The true terrain, and the prediction of the exact kernel from 8,000 of its points.
 
 plt.style.use("seaborn-v0_8-colorblind")
 figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), sharex=True, sharey=True, layout="constrained")
