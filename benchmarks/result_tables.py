@@ -178,6 +178,23 @@ def gpu_gap(results: Results) -> Iterator[str]:
             yield table(("classes", "epoch", "of the first", "gap"), rows)
 
 
+def exact_scale(results: Results) -> Iterator[str]:
+    """Fits with the exact kernel on a GPU, and boosting on the CPU cores beside it."""
+    rows = [
+        [
+            name,
+            seconds(found["seconds"]),
+            memory(1e9 * found["gpu_gb"]) if found["gpu_gb"] else "",
+            next((f"{key} {found[key]:.4f}" for key in ("accuracy", "rmse") if key in found), ""),
+            f"{float(found['gap']):.1e}"
+            if "gap" in found
+            else ", ".join(one["gap"] for one in found.get("members", [])),
+        ]
+        for name, found in results["parts"].items()
+    ]
+    yield table(("problem", "fit", "GPU memory", "score", "gap"), rows)
+
+
 def step(results: Results) -> Iterator[str]:
     """Single steps on a GPU."""
     rows = [
@@ -676,7 +693,7 @@ def _with_error(values: list[float]) -> str:
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     found.__name__: found
     for found in (
-        peers, higgs_gap, paper_gpu, gpu_real, gpu_gap, step, same_problem, default_fits, distributed,
+        peers, higgs_gap, paper_gpu, gpu_real, gpu_gap, exact_scale, step, same_problem, default_fits, distributed,
         hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path,
         block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, tables,
         named_tables, intervals, count_tables, brake,

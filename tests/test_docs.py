@@ -37,6 +37,7 @@ PAGES = [
     "docs/kernels.md",
     "docs/losses.md",
     "docs/mathematics.md",
+    "docs/exact-kernels.md",
     "docs/memory.md",
     "docs/paper.md",
     "docs/solver.md",

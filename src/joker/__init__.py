@@ -1,11 +1,11 @@
 """Kernel machines on millions of rows, in a memory budget, certified by a duality gap."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from joker import interrupts
 
 interrupts.end_quietly()  # before the imports that take long
+
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from joker import callbacks, distributed, errors, features, kernels, losses, solvers  # noqa: E402
 from joker.models import Machine, load  # noqa: E402

@@ -1,16 +1,21 @@
-"""Ctrl-C while the program ``joker`` starts: its imports take seconds, and it has nothing to clean up yet."""
+"""Ctrl-C while the program ``joker`` starts, which takes seconds of imports, and while it ends.
+
+It has nothing to clean up yet, or nothing any more.
+"""
 
 import os
 import signal
 import sys
 import threading
+from itertools import pairwise
 from types import FrameType
 
 
 def is_program() -> bool:
     """Whether this process is the program ``joker`` or ``python -m joker``, and not a program that imports joker."""
     name = os.path.splitext(os.path.basename(sys.argv[0]))[0] if getattr(sys, "argv", None) else ""
-    return name == "joker" or (name == "-m" and sys.orig_argv[1:3] == ["-m", "joker"])
+    # Python changes the name that stands for the module, when it has found its file.
+    return name == "joker" or (name in ("-m", "__main__") and ("-m", "joker") in pairwise(sys.orig_argv))
 
 
 def end_quietly() -> None:
@@ -18,6 +23,12 @@ def end_quietly() -> None:
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell ignores it in the background
     if is_program() and usual and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, end)
+
+
+def ignore_at_end() -> None:
+    """Let Ctrl-C not disturb the end of the program: its work is done, and its exit status is known."""
+    if is_program() and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def end(number: int, frame: FrameType | None) -> None:

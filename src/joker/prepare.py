@@ -209,7 +209,7 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan, wide: Rows | Non
     if features is None:
         refuse_shared(x)
         spec.kernel.check(x)
-    if not spec.on_gpu:
+    if not (spec.on_gpu or plan.is_small):
         release_memory(x.device)  # what reading the data has left
     state: State
     if features is None:

@@ -8,6 +8,7 @@ import threading
 import tomllib
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -118,6 +119,36 @@ def test_sigterm_is_an_interrupt_with_its_own_status(capsys: pytest.CaptureFixtu
     assert (ended.value.exit_code, cleared) == (143, [True])
     assert signal.getsignal(signal.SIGTERM) is before
     assert capsys.readouterr().err == "Interrupted.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (AttributeError("partially initialized module 'pandas' has no attribute 'plotting'"), 130, "Interrupted.\n"),
+        (errors.MissingPackage("pandas must be installed."), 130, "Interrupted.\n"),
+        (errors.InvalidFile("m.joker must be in a place with room for it."), 1, "joker: m.joker must be in a place"),
+    ],
+    ids=["another error", "a package", "a sentence"],
+)
+def test_an_import_that_hides_an_interrupt(
+    error: Exception, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Packages catch every error of what they import if they can; what is missing then fails later."""
+
+    def hides() -> None:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise error
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(typer.Exit) as ended:
+            reporting_errors(hides)()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.exit_code == status
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_commands_run_in_any_thread() -> None:

@@ -1,5 +1,6 @@
 """Ctrl-C while the program starts: its imports take seconds."""
 
+import ast
 import os
 import signal
 import subprocess
@@ -13,6 +14,12 @@ from joker import interrupts
 
 SOURCE = Path(joker.__file__).parents[1]
 INTERRUPTING = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n"
+LATE = """
+import atexit, os, signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+"""
 SCRIPT = "import sys\nfrom joker.cli import main\nsys.exit(main())\n"
 
 
@@ -37,3 +44,24 @@ def test_a_program_that_imports_joker_keeps_its_handler() -> None:
     before = signal.getsignal(signal.SIGINT)
     interrupts.end_quietly()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_handler_is_set_before_other_imports() -> None:
+    """A module that is imported before takes its time with the usual handler, whose end is a traceback."""
+    body = ast.parse((SOURCE / "joker" / "__init__.py").read_text(encoding="utf-8")).body
+    assert [ast.unparse(one) for one in body[1:3]] == ["from joker import interrupts", "interrupts.end_quietly()"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
+@pytest.mark.parametrize("how", ["joker", "module", "other"])
+def test_an_interrupt_at_the_end(tmp_path: Path, how: str) -> None:
+    """The work is done and its status is known; libraries clean up for a while."""
+    (tmp_path / "sitecustomize.py").write_text(LATE, encoding="utf-8")
+    script = tmp_path / how
+    script.write_text(SCRIPT, encoding="utf-8")
+    place = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}"}
+    command = [sys.executable, *(["-m", "joker"] if how == "module" else [str(script)]), "--version"]
+    done = subprocess.run(command, env=place, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("joker ")
+    assert ("Traceback" in done.stderr) == (how == "other")
+    assert done.returncode == 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import joker
-from joker.errors import InvalidFile, InvalidParameter
+from joker.errors import InvalidData, InvalidFile, InvalidParameter
 from joker.models import files as model_files
 
 Array = NDArray[np.float64]
@@ -200,3 +200,19 @@ def test_prices_of_houses() -> None:
 def test_scale_target_must_be_a_switch() -> None:
     with pytest.raises(InvalidParameter, match="scale_target must be True or False; got 'auto'"):
         joker.KernelRidge(scale_target="auto").check_settings()
+
+
+@pytest.mark.parametrize("factor", [1e-290, 1e-160, 1e160, 1e240])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_r_squared_of_extreme_units(factor: float, columns: int) -> None:
+    y, yv = (one if columns == 1 else np.column_stack([one, 2 * one]) for one in (Y, YV))
+    model = joker.KernelRidge(**COMMON).fit(X, y)
+    scaled = joker.KernelRidge(**COMMON).fit(X, factor * y)
+    assert scaled.score(XV, factor * yv) == pytest.approx(model.score(XV, yv), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", [joker.KernelRidge, joker.KernelGamma, joker.KernelQuantile])
+def test_targets_that_a_prediction_would_overflow_are_refused(kind: Any) -> None:
+    """Files of such models were refused by load."""
+    with pytest.raises(InvalidData, match=r"targets must be at most 1e\+250 in size, .* found 1e\+305"):
+        kind(random_state=0).fit(X, np.where(np.arange(300) == 3, 1e305, np.abs(Y) + 1))

@@ -1,4 +1,4 @@
-"""The results file of the campaign: the counts of each part, with the machine and the date of its run.
+"""The results file of the campaign: the counts of each part, with the commit, the machine and the date of its run.
 
     python tests/faults/results.py              # write the counts into docs/faults.md
     python tests/faults/results.py --check      # check that the page has those of the results file
@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -45,6 +46,22 @@ TABLE_FILES = "test_table_model_files"
 COUNTED = ("tried", "refused", "verified", "violations", "seconds")
 
 
+def commit() -> str:
+    """Return the short name of the commit of this source tree, with a + if it has changes; "" without git."""
+    options = {"cwd": PAGE.parent, "capture_output": True, "text": True}
+    try:
+        name, changes = (
+            subprocess.run(["git", *words], check=True, **options).stdout.strip()  # type: ignore[call-overload]
+            for words in (["rev-parse", "--short=9", "HEAD"], ["status", "--porcelain", "--", "src", "tests"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return name + "+" * bool(changes)
+
+
+COMMIT = commit()  # when a part begins: the tree may change before it ends
+
+
 def machine() -> dict[str, Any]:
     """Describe the machine and the versions of a run."""
     found = platform.processor() or platform.machine()
@@ -57,6 +74,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "date": date.today().isoformat(),
+        "commit": COMMIT,
     }
 
 
@@ -89,6 +107,16 @@ def counts(found: Mapping[str, Any]) -> Iterator[str]:
         f"Measured on {' and '.join(dates)} with {machine['cores']} cores ({machine['cpu']}) that other programs used "
         f"too, Python {machine['python']} and torch {machine['torch']}."
     )
+    of_commits: dict[str, list[str]] = {}
+    for name, part in found.items():
+        of_commits.setdefault(part["machine"].get("commit", ""), []).append(name)
+    of_commits.pop("", None)
+    if len(of_commits) == 1:
+        yield f"All parts ran on the commit {next(iter(of_commits))}."
+    elif of_commits:
+        most = max(of_commits, key=lambda one: len(of_commits[one]))
+        others = (f"{', '.join(sorted(names))} on {one}" for one, names in of_commits.items() if one != most)
+        yield f"The parts ran on the commit {most}, but {'; '.join(others)}."
     if "soak" in found:
         yield ""
         yield from _soak(found["soak"])

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ Data = tuple[Any, Any, Any]  # inputs, targets, weights
 DATA: dict[str, Callable[[], Data]] = {
     **{f"weights {w:g}": lambda w=w: (X, Y, np.full(N, w)) for w in (1e-30, 1e-8, 1e8, 1e30)},
     "weights of 60 magnitudes": lambda: (X, Y, np.logspace(-30, 30, N)),
-    **{f"targets {s:g}": lambda s=s: (X, s * Y, None) for s in (1e-300, 1e-20, 1e20, 1e300)},
+    **{f"targets {s:g}": lambda s=s: (X, s * Y, None) for s in (1e-300, 1e-20, 1e20, 1e200, 1e300, 1e307)},
     "one target of 1e20": lambda: (X, np.where(np.arange(N) == 3, 1e20, Y), None),
     "constant X": lambda: (np.ones((N, 3)), Y, None),
     "constant y": lambda: (X, np.full(N, 2.5), None),
@@ -94,3 +95,33 @@ def test_two_thousand_classes() -> None:
 def test_extreme_penalties(lam: float) -> None:
     for kind in ("ridge", "svr, unscaled", "huber, features"):
         finite_or_refused(REGRESSORS[kind].set_params(lam=lam), (X, Y, None))
+
+
+@pytest.mark.parametrize("name", [name for name in DATA if not name.startswith("weights of")])
+@pytest.mark.parametrize("kind", ["ridge", "gamma"])
+def test_a_model_that_was_fitted_can_be_saved_and_loaded(name: str, kind: str, tmp_path: Path) -> None:
+    x, y, w = DATA[name]()
+    model = joker.KernelGamma(random_state=0) if kind == "gamma" else joker.KernelRidge(random_state=0)
+    if finite_or_refused(model, (x, np.abs(y) + np.abs(y).max() / 9 + TINY, w)) == VERIFIED:
+        model.save(tmp_path / "m.joker")
+        assert np.array_equal(joker.load(tmp_path / "m.joker").predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-160, 1e20, 1e149, 1e151, 1e160, 5e307])
+@pytest.mark.parametrize("part", ["targets", "inputs"])
+def test_tables_of_extreme_numbers(part: str, size: float, tmp_path: Path) -> None:
+    """They are refused, or fitted as those of usual size, without a warning of NumPy."""
+    inputs, targets = (size, 1.0) if part == "inputs" else (1.0, size)
+    rows = [{"a": inputs * a, "b": inputs * b} for a, b in np.clip(X[:, :2], -3, 3) / 3]
+    model = joker.JokerRegressor(effort=1, random_state=0)
+    try:
+        model.fit(rows, targets * Y)
+    except JokerError as error:
+        assert "must be" in str(error)  # noqa: PT017
+        assert size > 1e150
+        count(REFUSED)
+        return
+    model.save(tmp_path / "m.joker")
+    assert np.array_equal(joker.load(tmp_path / "m.joker").predict(rows), model.predict(rows))
+    assert np.abs(model.predict(rows) / targets - Y).max() < 2
+    count(VERIFIED)

@@ -32,13 +32,33 @@ ROWS = [
 ]
 NEW = [*ROWS[::6], {"size": None, "flag": None, "person": 77, "city": "z", "day": None}]
 TARGET = np.array([np.exp(3 * len(row["city"]) + (row["person"] % 5)) for row in ROWS])
-MATRIX = RNG.normal(size=(60, 3))
+SAID = [{"size": float(k), "said": " ".join(RNG.choice(["good", "bad", "hot", "cold"], 6))} for k in range(60)]
+OWN_RNG = np.random.default_rng(0)
+SIZES = OWN_RNG.normal(size=300)
+STEPS = 3 * SIZES + 4 * (SIZES > 0.5) + 0.1 * (1 + np.abs(SIZES)) * OWN_RNG.normal(size=300)
+COUNTS = OWN_RNG.poisson(np.exp(SIZES))
+SIZED = [{"size": size, "kind": "xyz"[k % 3]} for k, size in enumerate(SIZES.tolist())]
+OTHER_ROWS = {  # by the name of the first column that only they have
+    "said": [*SAID[::6], {"size": None, "said": None}, {"size": 1e9, "said": "new words"}],
+    "kind": [*SIZED[::30], {"size": None, "kind": "w"}],
+}
 FITTED: dict[str, Any] = {
     "groups": (joker.JokerClassifier, {"columns": {"person": "group"}}, ROWS, [row["city"] + "!" for row in ROWS]),
     "heavy tail": (joker.JokerRegressor, {"columns": {"person": "group"}}, ROWS, TARGET),
     "two classes": (joker.JokerClassifier, {}, ROWS, [row["person"] > 9 for row in ROWS]),
+    "text": (
+        joker.JokerRegressor,
+        {"columns": {"said": "text"}},
+        SAID,
+        [float(row["said"].count("good")) for row in SAID],
+    ),
+    "counts": (joker.JokerRegressor, {"effort": 2}, SIZED, COUNTS),
+    "steps": (joker.JokerRegressor, {}, SIZED, STEPS),
+    "costs": (joker.JokerRegressor, {"loss": "gamma"}, ROWS, TARGET),
 }
 NAMES = (*EARLIER, *FITTED)
+# Parts of files that every change of them is tried on; they must be in one of the files.
+NEWER_PARTS = ("'SteppedNumberEncoder'", "'Trend'", "'TextEncoder'", "'gamma'", "'poisson'", "'spread'")
 Content = tuple[dict[str, Any], dict[str, Tensor]]
 
 
@@ -48,12 +68,15 @@ def contents(tmp_path_factory: pytest.TempPathFactory, few_trials: None) -> dict
     paths = {name: FIXTURES / f"{name}.joker" for name in EARLIER}
     for name, (kind, settings, rows, y) in FITTED.items():
         paths[name] = folder / name
-        kind(effort=1, random_state=0, **settings).fit(rows, y).save(paths[name])
+        kind(**{"effort": 1, "random_state": 0, **settings}).fit(rows, y).save(paths[name])
     return {name: model_files.read(path) for name, path in paths.items()}
 
 
 def rows_for(model: Any) -> Any:
     """Return rows with the columns of a model; a name that the file has changed is left as it is."""
+    names = [*getattr(model, "feature_names_in_", ())]
+    if other := next((rows for name, rows in OTHER_ROWS.items() if name in names), None):
+        return other
     return NEW if model.n_features_in_ == len(NEW[0]) else [
         {"size": 30.0, "city": "Bern", "sold": "2021-05-02"},
         {"size": None, "city": None, "sold": None},
@@ -91,6 +114,11 @@ def check(path: Path) -> str:
 def test_an_intact_file_predicts(name: str, contents: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "m.joker", *contents[name], monkeypatch)
     assert check(tmp_path / "m.joker") == VERIFIED
+
+
+@pytest.mark.parametrize("part", NEWER_PARTS)
+def test_the_files_have_all_parts(part: str, contents: Any) -> None:
+    assert any(part in str(document) for document, _ in contents.values())
 
 
 CALIBRATION = ("calibration", "value", 1)
@@ -176,19 +204,21 @@ def test_every_missing_part_is_refused(
 
 
 def test_the_parts_of_two_files_are_not_mixed(contents: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors that fit but for their number of rows are those of another possible model."""
     for name in NAMES:
         for other in NAMES:
             document, tensors = contents[name][0], contents[other][1]
-            if name != other and {key: one.shape for key, one in tensors.items()} != shapes(contents[name]):
+            if name != other:
                 write(tmp_path / "wrong.joker", document, tensors, monkeypatch)
-                assert check(tmp_path / "wrong.joker") == REFUSED, (name, other)
+                found = check(tmp_path / "wrong.joker")
+                assert found == REFUSED or widths(contents[name]) == widths(contents[other]), (name, other)
 
 
-def shapes(content: Content) -> dict[str, Any]:
-    return {key: one.shape for key, one in content[1].items()}
+def widths(content: Content) -> dict[str, Any]:
+    return {key: one.shape[1:] for key, one in content[1].items()}
 
 
-@pytest.mark.parametrize("trials", [40, pytest.param(1_100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("trials", [40, pytest.param(900, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
 def test_any_change_is_refused_or_gives_finite_numbers(
     name: str, trials: int, contents: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

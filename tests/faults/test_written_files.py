@@ -115,6 +115,38 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 
 @posix
+def test_what_is_no_file_but_is_named_like_one_of_ours_is_left_alone(tmp_path: Path) -> None:
+    """To open a pipe would wait for ever; a link may lead to a file of somebody else."""
+    os.mkfifo(tmp_path / ".joker-aa.tmp")
+    os.mkfifo(tmp_path / ".joker-bb.lock")
+    (tmp_path / ".joker-cc.tmp").mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".joker-dd.tmp").symlink_to(tmp_path / "mine")
+    (tmp_path / ".t.rows.aa.part").mkdir()
+    os.mkfifo(tmp_path / ".t.rows.aa.part" / "lock")
+    (tmp_path / ".t.rows.bb.part").symlink_to(tmp_path)
+    before = names(tmp_path)
+    MODEL.save(tmp_path / "m.joker")
+    with exclusive(tmp_path / "m.joker"):
+        pass
+    np.savez(tmp_path / "t.npz", X=X, y=X[:, 0])
+    joker.data.convert(tmp_path / "t.npz", tmp_path / "t.rows")
+    assert names(tmp_path) == before | {"m.joker", "t.npz", "t.rows"}
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@posix
+def test_a_lock_follows_no_link(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "m.joker", tmp_path / "elsewhere"
+    with exclusive(path):
+        (lock,) = names(tmp_path)
+    (tmp_path / lock).symlink_to(elsewhere)
+    with pytest.raises(InvalidFile, match="Nothing is left of the new file"), exclusive(path):
+        pass
+    assert not elsewhere.exists()
+
+
+@posix
 def test_two_writers_of_one_file_both_end_whole(tmp_path: Path) -> None:
     path = tmp_path / "m.joker"
     with writer(path, "wait") as other:
@@ -309,6 +341,23 @@ def test_a_path_that_ends_in_a_slash_is_refused(tmp_path: Path) -> None:
         assert "ends in a slash" in refused(*command, status=2)
         count(REFUSED)
     assert names(tmp_path) == {"train.csv"}
+
+
+@posix
+@pytest.mark.parametrize(("command", "name"), [("fit", "m.joker"), ("predict", "p.csv"), ("convert", "t.rows")])
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path, command: str, name: str) -> None:
+    table, out, model = write_table(tmp_path / "train.csv"), tmp_path / name, tmp_path / "model.joker"
+    well("fit", table, "-t", "size", *INPUTS, "-m", 20, "--quiet", "--out", model)
+    out.symlink_to(name)
+    commands: dict[str, tuple[Any, ...]] = {
+        "fit": ("fit", table, "-t", "size", *INPUTS, "-m", 20, "--quiet", "--out", out),
+        "predict": ("predict", model, table, "--out", out, "--quiet"),
+        "convert": ("convert", table, out, "-t", "size", *INPUTS, "--quiet"),
+    }
+    well(*commands[command])
+    assert out.is_file()
+    assert not out.is_symlink()
+    assert names(tmp_path) == {"train.csv", "model.joker", name}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

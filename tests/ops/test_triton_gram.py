@@ -131,6 +131,33 @@ def test_precise_products_are_computed_by_differences(draw, monkeypatch):
     assert errors[True] < 1e-3 < errors[False]
 
 
+def test_products_that_list_near_rows_are_short(draw, monkeypatch):
+    """Each row is near itself, and is multiplied again with the rows of a run: the runs must not be all rows."""
+    x, v, lengths = draw(300, 7), draw(300, 1), []
+    wanted = {"matern12": [128, 128, 44], "gaussian": [300]}
+    products = {name: exact(name, x, x) @ v.double() for name in wanted}
+    launch = gram.launch_radial_product
+    monkeypatch.setattr(gram, "fuses", lambda *tensors, dtype: True)
+    monkeypatch.setattr(gram, "NEAR_LENGTH", 128)
+    monkeypatch.setattr(
+        gram, "launch_radial_product", lambda x, z, *more: lengths.append(len(z)) or launch(x, z, *more)
+    )
+    for name, runs in wanted.items():
+        out = torch.zeros(300, 1, device=x.device)
+        assert gram.add_product(x, x, v, out, name, SIGMA, 2**30)
+        torch.testing.assert_close(out.double(), products[name], rtol=0, atol=1e-4)
+        assert lengths == runs
+        lengths.clear()
+
+
+def test_few_rows_in_float64_need_no_fused_kernel(monkeypatch):
+    monkeypatch.setattr(gram, "fuses", lambda *tensors, dtype: True)
+    x, z = torch.ones(gram.FEW_ROWS, 2, dtype=torch.float64), torch.ones(4, 2, dtype=torch.float64)
+    out = torch.zeros(len(x), 1, dtype=torch.float64)
+    assert not gram.add_product(x, z, z[:, :1], out, "gaussian", SIGMA, 2**30)
+    assert out.abs().max() == 0
+
+
 def test_float64_needs_twice_the_memory():
     """Of copies and sums: what is just enough in float32 is not enough in float64."""
     budget = next(b for b in range(0, 2**24, 2**10) if gram.product_side(150, 130, 3, 1, b, (0, 0)))

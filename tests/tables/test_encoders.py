@@ -128,3 +128,14 @@ def test_missing_levels_have_the_mean_of_their_targets(rng: np.random.Generator)
     expected = (np.array([0.0, 1.0, 5.0]) - 2) / np.std([0.0, 1.0, 5.0])
     np.testing.assert_allclose(order, expected, atol=0.05)
     np.testing.assert_allclose(x[:, 0], expected[np.arange(600) % 3], atol=0.05)
+
+
+@pytest.mark.parametrize("method", SCALINGS)
+def test_denormal_numbers_are_scaled_without_a_warning(method: str) -> None:
+    """Warnings are errors in the tests."""
+    numbers = np.random.default_rng(0).normal(size=200)
+    column = read_table({"a": numbers * 1e-310}).columns[0]
+    scaled = fit_number(column, method).transform(column)[:, 0]
+    assert np.isfinite(scaled).all()
+    if method != Z_SCORE:  # the squares of these numbers are 0
+        assert np.corrcoef(scaled, numbers)[0, 1] > 0.9

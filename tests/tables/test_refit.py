@@ -416,6 +416,21 @@ def test_the_fit_on_a_gpu_has_all_rows_and_many_features(x: Any) -> None:
     assert mean_square(found, y) < 0.05 * y.var()
 
 
+def test_settings_of_a_fit_on_a_gpu_are_compared_with_more_rows_than_the_search_has(x: Any) -> None:
+    """The CPU stands in for the GPU; a step of a third of the training rows for the one of effort 1."""
+    work = work_of(x, np.sin(4 * x[:, 0]).astype(np.float64), gpu="cpu")
+    trials = Step(1, REFIT, SEARCHED // 3, 1, 1.0, epochs=20)
+    work.plan = replace(work.plan, steps=(trials,))
+    wide = replace(candidate_of(work, kernel="matern12", bandwidth=8.0), rows=10)
+    (rows,) = {work.refined(wide, work._step_of_trials(replace(trials, rows=SEARCHED))).rows}
+    assert rows == SEARCHED // 3
+    found = work._refitted(wide, Step(3, REFIT, SEARCHED, 1, 1.0, epochs=20))
+    assert found.rows == SEARCHED
+    assert found.member.model.bandwidth_ < 0.9 * wide.member.model.bandwidth_
+    assert work._step_of_trials(trials) is None
+    assert work_of(x, x[:, 0])._step_of_trials(replace(trials, rows=SEARCHED)) is None
+
+
 @pytest.mark.parametrize(("given", "expected"), [("auto", "float32"), ("float64", "auto")])
 def test_the_exact_kernel_on_a_gpu_has_float32_unless_another_type_is_given(x: Any, given: str, expected: str) -> None:
     """Float64 takes several times as long there, and the gap of the fit counts rounding errors."""

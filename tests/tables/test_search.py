@@ -1,11 +1,13 @@
 """The encodings of a plan's steps, the trials on them, and the fits of a search."""
 
+from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from raw_tables import FAST, panel
 
 import joker
@@ -14,8 +16,9 @@ from joker.solvers import Reason
 from joker.solvers.methods.random_blocks import RANDOM
 from joker.tables import search as module
 from joker.tables.columns import DROP
-from joker.tables.encoding import Encoding
-from joker.tables.plan import AUTO, EQUAL, EncodingStep
+from joker.tables.encoders import ROBUST
+from joker.tables.encoding import Encoding, fit_encoding
+from joker.tables.plan import AUTO, EQUAL, FEW_INPUTS, EncodingStep
 from joker.tables.problem import TableProblem, validation_of
 from joker.tables.search import (
     FAR,
@@ -29,7 +32,7 @@ from joker.tables.search import (
     searched,
 )
 from joker.tables.table import read_table
-from joker.tuning.ard import GAUSSIAN, LAPLACIAN, MATERN12
+from joker.tuning.ard import GAUSSIAN, LAPLACIAN, MATERN12, ArdFit
 from joker.tuning.halving import TimeBudget
 
 AUTOMATIC = EncodingStep(AUTO, 600)
@@ -119,14 +122,36 @@ def test_without_weights_a_step_has_nothing_and_the_automatic_one_has_equal_weig
     assert encodings.candidate(AUTOMATIC).weights == EQUAL  # type: ignore[union-attr]
 
 
+def test_weights_of_large_samples_begin_with_those_of_small_ones(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The small ones are those of the quick search, which are fitted once."""
+    seen: list[tuple[int, str, Any]] = []
+
+    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any) -> Any:
+        seen.append((len(next(samples).rows), kernel, begin))
+        return ArdFit(torch.zeros(int(groups.max()) + 1), float(len(seen)), 0.0)
+
+    monkeypatch.setattr(module, "fit_ard", capture)
+    x = rng.normal(size=(2_600, 3))
+    encodings = Encodings(problem(x, x[:, 0]))
+    for step in (AUTOMATIC, EncodingStep(MATERN12), EncodingStep(LAPLACIAN)):
+        encodings.candidate(step)
+    assert [(rows, kernel, begin and begin.share) for rows, kernel, begin in seen] == [
+        (600, MATERN12, None),
+        (1_200, MATERN12, 1.0),
+        (1_200, LAPLACIAN, 1.0),
+    ]
+
+
 @pytest.fixture
 def steps_of_ard(monkeypatch: pytest.MonkeyPatch) -> list[list[np.ndarray]]:
     """The rows of the first two steps of each fit of weights, which are equal."""
     seen: list[list[np.ndarray]] = []
 
-    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any) -> Any:
+    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any) -> Any:
         seen.append([sample.rows for sample in islice(samples, 2)])
-        return np.ones(x.shape[1])
+        return ArdFit(torch.zeros(int(groups.max()) + 1), 1.0, 0.0)
 
     monkeypatch.setattr(module, "fit_ard", capture)
     return seen
@@ -309,3 +334,23 @@ def test_a_fit_ends_when_time_is_up_and_is_not_repeated(smooth: tuple[Any, Any])
     found = fit_rows(matrix(x, y, clock), model, x, y, np.arange(800))
     assert found is model
     assert found.n_iter_ <= 2
+
+
+def test_inputs_that_hardly_change_distances_are_left_out_where_there_are_many(rng: np.random.Generator) -> None:
+    """Those that remain, of the rows of a fit and of new rows, are the same ones."""
+    wide = FEW_INPUTS + 6
+    frame = {f"a{j}": rng.normal(size=400) for j in range(wide)}
+    table = read_table(frame)
+    encoding, x = fit_encoding(table, frame["a0"], 0)
+    weights = np.ones(wide)
+    weights[10:30] = 1e-3
+    weighted = replace(encoding, weights=weights)
+    candidate = EncodingCandidate(weighted, (x * weights).astype(np.float32), ROBUST, "matern12")
+    found = candidate.without_small_inputs(np.arange(300))
+    assert found.encoding is not None
+    assert found.x.shape == (400, wide - 20)
+    assert found.encoding.width == wide - 20
+    np.testing.assert_array_equal(found.x, candidate.x[:, weights == 1])
+    np.testing.assert_array_equal(found.encoding.transform(table), found.x)
+    few = replace(candidate, encoding=replace(weighted, weights=None))
+    assert few.without_small_inputs(np.arange(300)) is few

@@ -17,6 +17,7 @@ import joker
 from joker.errors import InvalidParameter
 from joker.tuning import trials
 from joker.tuning.ard import (
+    ArdFit,
     MIN_LOG_WEIGHT,
     POWERS,
     SEARCH_SAMPLE_ROWS,
@@ -122,12 +123,12 @@ def test_auto_is_not_worse_if_all_inputs_matter_equally() -> None:
 def test_weights_are_not_fitted_on_held_out_rows(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[int]] = []
 
-    def watched(x: Array, groups: Array, samples: Any, *others: Any) -> Array:
+    def watched(x: Array, groups: Array, samples: Any, *others: Any) -> ArdFit:
         few = [next(samples) for _ in range(4)]
         seen.append({int(row) for one in few for row in x[one.rows, 0]})
         for one in few:  # targets are those of the rows
             assert np.corrcoef(x[one.rows, 1], one.y[:, 0])[0, 1] > 0.999
-        return np.array([0.2, 1.0, 0.5])
+        return ArdFit(torch.tensor([0.2, 1.0, 0.5]).log(), 1.0, 0.0)
 
     monkeypatch.setattr(trials, "fit_ard", watched)
     X = np.column_stack([np.arange(n), np.random.default_rng(0).normal(size=(n, 2))])

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from joker.tuning.splits import MAX_HELD_OUT, make_splits, screening_rows, strata, stratified_splits
+import joker
+from joker.errors import InvalidData
+from joker.tuning.splits import (
+    MAX_HELD_OUT,
+    Split,
+    make_splits,
+    scorable_splits,
+    screening_rows,
+    strata,
+    stratified_splits,
+)
 
 
 @pytest.mark.parametrize(("n", "folds"), [(10, 5), (499, 5), (500, 3), (1999, 3), (2000, 1), (60_000, 1)])
@@ -69,3 +79,22 @@ def test_screening_rows_have_the_shares_of_the_classes(count: int) -> None:
     shown = screening_rows(np.arange(100), codes, count, rare=False)
     assert len(set(shown)) == count
     assert np.abs(np.bincount(codes[shown], minlength=3) - count * np.array([0.5, 0.3, 0.2])).max() <= 1
+
+
+def test_splits_that_cannot_score_a_classifier_are_left_out() -> None:
+    codes = np.array([0, 0, 0, 1, 2])
+    one_class, unknown = Split(np.array([0, 1]), np.array([2])), Split(np.array([0, 3]), np.array([4]))
+    good = Split(np.array([0, 3, 4]), np.array([1, 2]))
+    assert scorable_splits([one_class, good, unknown], codes) == [good]
+    with pytest.raises(InvalidData, match="must train on rows of two classes"):
+        scorable_splits([one_class, unknown], codes)
+
+
+@pytest.mark.parametrize("labels", [["p"] * 39 + ["q"], ["q"] + ["p"] * 39, ["p"] * 2 + list("abcdefghij")])
+def test_classes_of_one_row(labels: list[str], rng: np.random.Generator) -> None:
+    """It is a training row of all splits but one, or no split can be scored."""
+    x = rng.normal(size=(len(labels), 2))
+    model = joker.JokerClassifier(effort=1, random_state=0).fit(x, labels)
+    assert set(model.classes_) == set(labels)
+    if len(set(labels)) == 2:
+        assert joker.tune(x, np.array(labels), n_trials=2, random_state=0).table

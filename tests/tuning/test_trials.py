@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import joker
 from joker.tuning import trials
-from joker.tuning.ard import ArdSample, FeatureWeights
+from joker.tuning.ard import ArdFit, ArdSample, FeatureWeights
 from joker.tuning.halving import Candidate, Family, TimeBudget, Trial
 from joker.tuning.trials import TrialFit, TrialResult, TrialRunner, TrialWorkers, make_trial_runner, penalty_scale
 
@@ -30,11 +30,11 @@ def test_feature_weights_are_fitted_with_the_weights_of_the_rows(
     X = rng.uniform(0.5, 2, (600, 3))
     seen: list[ArdSample] = []
 
-    def watched(x: Array, groups: Array, samples: Any, *others: Any) -> Array:
+    def watched(x: Array, groups: Array, samples: Any, *others: Any) -> ArdFit:
         sample = next(samples)
         seen.append(sample)
         np.testing.assert_allclose(sample.w, x[sample.rows, 0], rtol=1e-6)
-        return np.ones(len(groups))
+        return ArdFit(torch.zeros(len(groups)), 1.0, 0.0)
 
     monkeypatch.setattr(trials, "fit_ard", watched)
     model = joker.KernelRidge(random_state=0, standardize=False)

@@ -17,7 +17,7 @@ from joker.callbacks.callback import Callback, Run
 from joker.distributed import current
 from joker.errors import InvalidFile, InvalidParameter, StateMismatch
 from joker.runtime import format_bytes
-from joker.runtime.files import replace_file, resolve_target
+from joker.runtime.files import real_path, replace_file, resolve_target
 
 FORMAT = "joker checkpoint 1"
 EXAMPLE = "fit.checkpoint"  # a file name, for messages
@@ -95,7 +95,7 @@ class Checkpoint(Callback):
         except RuntimeError as error:  # raised by torch, without the reason, when the disk is full
             raise InvalidFile(
                 f"a checkpoint must be in a place with room for it; writing {self.path} failed, and "
-                f"{format_bytes(shutil.disk_usage(Path(self.path).resolve().parent).free)} are free there. Free some "
+                f"{format_bytes(shutil.disk_usage(real_path(Path(self.path)).parent).free)} are free there. Free some "
                 "space, or use another path."
             ) from error
         self._saved = run.epoch

@@ -58,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else list(arguments)
     alone = os.environ.get("WORLD_SIZE", "1") in ("", "1")  # a launcher of several processes sets it
-    return _run(given) if alone else run_together(lambda: _run(given), given)
+    status = _run(given) if alone else run_together(lambda: _run(given), given)
+    interrupts.ignore_at_end()
+    return status
 
 
 def _run(arguments: list[str]) -> int:

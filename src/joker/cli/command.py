@@ -25,7 +25,7 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 import typer
 
-from joker.errors import InvalidParameter, JokerError
+from joker.errors import InvalidParameter, JokerError, MissingPackage
 from joker.runtime import visible
 
 FAILED, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143  # exit statuses; that of a signal is 128 plus its number
@@ -50,7 +50,7 @@ def reporting_errors(run: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(run)
     def reporting(*args: Any, **options: Any) -> None:
-        with _terminate_as_interrupt() as signals, warnings.catch_warnings():
+        with _recorded_signals() as signals, warnings.catch_warnings():
             warnings.showwarning = _warn  # type: ignore[assignment]
             try:
                 run(*args, **options)
@@ -59,9 +59,12 @@ def reporting_errors(run: Callable[..., None]) -> Callable[..., None]:
             except (Exception, KeyboardInterrupt) as error:
                 if os.environ.get(TRACEBACK):
                     traceback.print_exception(error)
+                if signals and (isinstance(error, MissingPackage) or not isinstance(error, JokerError)):
+                    # An import that was interrupted may have hidden that, and fail later with another error.
+                    error = error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt()
                 sentence, status = explain(error)
                 print(sentence, file=sys.stderr)
-                raise typer.Exit(TERMINATED if signals else status) from None
+                raise typer.Exit(TERMINATED if signal.SIGTERM in signals else status) from None
 
     reporting.__signature__ = getattr(run, "__signature__", None)  # type: ignore[attr-defined]
     return reporting
@@ -110,11 +113,16 @@ def _sentence(error: BaseException) -> str:
 
 
 @contextmanager
-def _terminate_as_interrupt() -> Iterator[list[int]]:
-    """Handle SIGTERM like Ctrl-C, so that files are removed and a checkpoint is kept; the list records the signal."""
+def _recorded_signals() -> Iterator[list[int]]:
+    """Record SIGINT and SIGTERM, which is handled like Ctrl-C, so that files are removed and a checkpoint is kept."""
     signals: list[int] = []
+    usual = signal.getsignal(signal.SIGINT)  # a shell ignores it in the background
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        (usual if callable(usual) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    def terminate(number: int, frame: FrameType | None) -> None:
         signals.append(number)
         handler = signal.getsignal(signal.SIGINT)  # the solver's handler waits for the end of a step
         (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
@@ -122,11 +130,14 @@ def _terminate_as_interrupt() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield signals
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.signal(signal.SIGTERM, terminate)
+    if callable(usual):
+        signal.signal(signal.SIGINT, interrupt)
     try:
         yield signals
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, usual)
 
 
 @dataclass(frozen=True)

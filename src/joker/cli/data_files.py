@@ -25,7 +25,7 @@ from joker.data.readers.open import read_raw_table, scan_raw_table
 from joker.data.readers.source import TableColumns, refuse_empty, select_columns
 from joker.data.readers.table import is_number, is_text
 from joker.errors import InvalidData, InvalidFile, InvalidParameter, MissingFile, MissingPackage
-from joker.runtime.files import explain_errors, replace_file
+from joker.runtime.files import explain_errors, real_path, replace_file
 
 SUFFIX = ".rows"
 DEFAULT_MEMORY = "256MB"  # for shuffling the rows of a table, if --memory is not given
@@ -85,7 +85,7 @@ def temporary_path(out: Path | None, scratch: Path | None, data: Path) -> Path:
     """Return the path of a temporary row store: in the folder --scratch, else in that of --out."""
     if scratch is not None and not scratch.is_dir():
         raise InvalidParameter(f"--scratch must be a folder that exists; {scratch} is not one. Create it first.")
-    folder = scratch or (out.resolve().parent if out else Path(tempfile.gettempdir()))
+    folder = scratch or (real_path(out).parent if out else Path(tempfile.gettempdir()))
     return folder / f".{(out or data).name}{SUFFIX}"
 
 
@@ -263,8 +263,8 @@ def check_output(path: Path, *inputs: Path) -> None:
     """Refuse a path that no file can be written to, and the paths of input files."""
     if isinstance(path, FolderPath):
         raise InvalidParameter(f"--out must name a file; '{path}/' ends in a slash. Add the name of a file.")
-    if not path.resolve().parent.is_dir():
-        raise MissingFile(f"--out must be in a folder that exists; {path.resolve().parent} does not. Create it first.")
+    if not real_path(path).parent.is_dir():
+        raise MissingFile(f"--out must be in a folder that exists; {real_path(path).parent} does not. Create it first.")
     if path.exists() and not path.is_file():
         raise InvalidFile(f"--out must name a file; {path} is not one. Choose another name.")
     for other in inputs:

@@ -80,9 +80,16 @@ class SparseRows(Rows):
 
     def matrix(self, rows: slice = slice(None)) -> Any:
         """Return some rows, or all of them, as a CSR matrix of SciPy; rows on a CPU are not copied."""
+        start, stop, _ = rows.indices(len(self))
+        return self._whole if (start, stop) == (0, len(self)) else self._part(start, stop)
+
+    @cached_property
+    def _whole(self) -> Any:
+        return self._part(0, len(self))
+
+    def _part(self, start: int, stop: int) -> Any:
         from scipy.sparse import csr_matrix
 
-        start, stop, _ = rows.indices(len(self))
         starts = self.starts[start : max(start, stop) + 1]
         entries = slice(int(starts[0]), int(starts[-1]))
         parts = (self.values[entries], self.columns[entries], starts - starts[0])

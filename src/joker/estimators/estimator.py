@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -77,6 +78,12 @@ def with_callbacks(fit: FitT) -> FitT:
     return managed
 
 
+@cache
+def _parameters(cls: type) -> frozenset[str]:
+    """Return the names of the parameters of a constructor."""
+    return frozenset(signature(cls.__init__).parameters) - {"self"}  # type: ignore[misc]  # of a class
+
+
 class CheckedParameters:
     """Refuses parameters that an estimator does not have, with what replaces them."""
 
@@ -84,7 +91,7 @@ class CheckedParameters:
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         """Refuse parameters that do not exist, with their names in joker."""
-        known = signature(cls.__init__).parameters.keys() - {"self"}
+        known = _parameters(cls)  # type: ignore[arg-type]  # a class has a hash
         if not settings.keys() <= known:
             check_parameters(cls.__name__, settings, known, cls._foreign)
         return super().__new__(cls)
@@ -312,7 +319,8 @@ class KernelEstimator(CheckedParameters, CallbackSupportMixin, NotebookView, Fit
                 self._use_held_out(held)
         if hasattr(self, "path_"):
             self.path_.warn_at_the_edge()
-        release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
+        if not self.plan_.is_small:
+            release_memory(torch.device("cpu"))  # else the C library keeps most of the freed memory
 
     def _holds_out(self, request: Request) -> bool:
         """Return whether a fit holds out rows: to choose among several λ, or the epoch."""

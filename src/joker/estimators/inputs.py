@@ -394,6 +394,16 @@ def check_numbers(y: Any) -> None:
         )
 
 
+def check_target_size(y: NDArray[Any], largest: float) -> None:
+    """Refuse targets so large that sums or squares of them are no finite numbers."""
+    low, high = (float(one) for one in (y.min(), y.max()))
+    if max(-low, high) > largest:
+        raise InvalidData(
+            f"targets must be at most {largest:g} in size, so that what is computed from them is finite; found "
+            f"{high if high > -low else low:g}. Divide all of them by the same number."
+        )
+
+
 def _columns(X: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
     """Yield the name and the values of each column that may hold something else than numbers."""
     if hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray):

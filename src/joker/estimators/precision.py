@@ -20,7 +20,7 @@ from joker.kernels import Kernel
 from joker.losses import Loss
 from joker.runtime import generator
 from joker.solvers import ProblemSize
-from joker.solvers.methods.newton import pivoted_cholesky, rank_tolerance
+from joker.solvers.methods.newton import pivoted_cholesky_of, rank_tolerance
 
 NEGLIGIBLE = 1e-3  # kernel values, as a share of the largest, of rows that are no neighbours
 SAMPLED_ROWS, FEW_ROWS = 512, 64  # from which a rank is estimated, and of which errors are measured with all others
@@ -92,7 +92,7 @@ class KernelFacts:
         """Return the rank of the matrix of n rows, as far as it matters, from some of them; None if it is not low."""
         matrix = self.kernel(self.x, self.x)
         left_out = rank_tolerance(self.size, penalty, tol, n)
-        factor, left = pivoted_cholesky(matrix.__getitem__, matrix.diagonal(), len(matrix) // 2, left_out)
+        factor, left = pivoted_cholesky_of(matrix, len(matrix) // 2, left_out)
         return None if left > left_out else factor.shape[1]
 
 
@@ -133,6 +133,8 @@ def precision_of(
         return Precision(torch.float64, "λ is below the rounding errors of the eigenvalues in float32")
     goal = tol if tol > 0 else USUAL_TOL
     limit = SMOOTH_SHARE * goal**0.5 if is_smooth(loss) else KINKED_SHARE * goal
+    if given is not None:  # the type is the user's: distances are precise where it cannot keep the tolerance else
+        limit = goal**0.5 if is_smooth(loss) else goal
     errors = found.error(n) / penalty
     if errors <= limit:
         return Precision(

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.metrics import d2_pinball_score
+from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from joker import losses
@@ -19,15 +19,23 @@ from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import resolve
 from joker.estimators.docstrings import documented
 from joker.estimators.estimator import KernelEstimator
-from joker.estimators.inputs import LabelledRows, TrainingSet, check_numbers, check_weights, numbers_of
+from joker.estimators.inputs import (
+    LabelledRows,
+    TrainingSet,
+    check_numbers,
+    check_target_size,
+    check_weights,
+    numbers_of,
+)
 from joker.estimators.nu import check_with_nu, result_of
 from joker.estimators.resolve import Request, get_loss
-from joker.estimators.scoring import HeldOutScorer
+from joker.estimators.scoring import HeldOutScorer, unit_of_squares
 from joker.losses import LogLinkLoss, Loss
 from joker.prepare import Training
 from joker.runtime import chunks
 from joker.solvers.nu import NuTube, solve
 
+LARGEST_TARGET = 1e250  # in size: a prediction, which may be many times as large, is a finite number
 LARGEST_LOG_MEAN = 60.0  # of the logarithm of the mean of y, for predictions in float32
 LOG_LINKS = [name for name, kind in losses.NAMES.items() if issubclass(kind, LogLinkLoss)]
 
@@ -68,6 +76,9 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
         """Return R² on rows, or D² for a loss of the log of the mean; y may be omitted where X is a row store."""
         y, loss = numbers_of(X, y), self._log_link
         if loss is None:
+            unit = unit_of_squares(y)
+            if (unit != 1).any():
+                return float(r2_score(y / unit, self.predict(X) / unit, sample_weight=sample_weight))
             return float(super().score(X, y, sample_weight))
         return deviance_explained(loss, y, self.predict(X), check_weights(sample_weight, len(y)))
 
@@ -100,6 +111,7 @@ class BaseRegressor(RegressorMixin, KernelEstimator):
     def _coded(self, y: NDArray[Any]) -> NDArray[Any]:  # (n, t)
         y = y.reshape(len(y), -1)
         y = y if y.dtype in FLOATS else y.astype(np.float64)
+        check_target_size(y, LARGEST_TARGET)
         if (loss := self._log_link) is not None:
             for rows in chunks(*y.shape):
                 loss.check_targets(torch.tensor(y[rows]))  # a copy: y may be read-only

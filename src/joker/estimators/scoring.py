@@ -23,6 +23,7 @@ from joker.estimators.resolve import Scorer
 from joker.losses import LogLinkLoss, Loss, RowLoss
 from joker.models import Machine
 
+SMALL = 1e-100  # whose squares, and sums of them, are far from the smallest positive number
 SCORERS = {  # names in other libraries
     "auc": "roc_auc",
     "auroc": "roc_auc",
@@ -156,6 +157,15 @@ def mean_loss_at_zero(model: FittedModel, targets: Tensor) -> float:  # (n, t)
     loss = model._loss_of_columns(model._loss(), 1, targets.device)
     loss = loss.two_classes if isinstance(loss, RowLoss) else loss
     return float(loss.value(targets, torch.zeros_like(targets)).mean())
+
+
+def unit_of_squares(y: Any) -> NDArray[Any]:  # (), or (t,)
+    """Return what to divide numbers by before they are squared: 1, unless squares are no finite positive numbers."""
+    values = np.asarray(y)
+    if values.dtype.kind != "f" or not values.size:
+        return np.ones(())
+    size = np.abs(values).max(axis=0)
+    return np.where((size > 0) & ((size < SMALL) | (size > 1 / SMALL)) & np.isfinite(size), size, 1.0)
 
 
 def score_path(

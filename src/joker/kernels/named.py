@@ -15,6 +15,7 @@ from joker.kernels.kernel import (
     Kernel,
     Radial,
     Stationary,
+    absolute_distance,
     check_bandwidth,
     decay,
     gaussian,
@@ -190,14 +191,14 @@ class Laplacian(Stationary):
 
     def distance(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         """Return ‖x_i − z_j‖₁."""
-        return gram(x, z, "distance") if gram_fused(x, z) else torch.cdist(x, z, p=1.0)
+        return gram(x, z, "distance") if gram_fused(x, z) else absolute_distance(x, z)
 
     def spectrum(self, d: int, m: int, generator: torch.Generator) -> Tensor:  # (d, m)
         return torch.empty(d, m, dtype=torch.float64).cauchy_(0.0, 1 / self.bandwidth, generator=generator)
 
     def work_bytes(self, b: int, k: int, d: int, itemsize: int) -> int:
-        """Return the bytes of the result, and of the transposed rows from which a GPU computes it."""
-        return itemsize * (b * k + transposed_numbers(b, d) + transposed_numbers(k, d))
+        """Return the bytes of the result, and of the copies of the rows from which it is computed."""
+        return itemsize * (b * k + max(transposed_numbers(b, d) + transposed_numbers(k, d), 3 * (b + k) * d))
 
     def bandwidth_from(self, gamma: float) -> float:
         """Return the σ of exp(−γ‖r‖₁): 1/γ."""

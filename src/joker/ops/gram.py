@@ -37,9 +37,16 @@ LEAST_DEPTH, MOST_DEPTH = 16, 64  # inputs that it takes at once
 MATRIX_TILE = (64, 64)  # rows of x and of z
 DIFFERENCE_TILE, WIDE_TILE = (128, 64), (64, 64)  # rows of x and of z, in float32 and in float64
 WIDE_COLUMNS = 16  # of v that a program takes in float64, where more need more registers than there are
-NEAR_TILE, NEAR_PROGRAMS = (32, 64), 1_024  # of the rows that are near others, in a list whose length the GPU knows
+NEAR_TILE, NEAR_PROGRAMS = (16, 128), 1_024  # of the rows that are near others, in a list whose length the GPU knows
 # A squared distance below this share of the squared norms has lost too many digits for a root; see `near_rows_kernel`.
-NEAR = 512 * torch.finfo(torch.float32).eps
+# Its error is about 10 eps of them. Of 1.8 million rows with 47 inputs, 0.7% are so near to a row of a block of 2,048;
+# with 512 eps it would be 4%, and most of the time of a step.
+NEAR = 64 * torch.finfo(torch.float32).eps
+# Rows of z in a product that lists near rows: each listed row is multiplied again with all of them, and where z has
+# the rows of x, every row is near itself.
+NEAR_LENGTH = 4_096
+# Of x, with which products in float64 are computed in plain torch: a fused kernel takes seconds to compile.
+FEW_ROWS = 512
 # What an H200 does in a second: values of a kernel, operations of products, instructions on differences.
 VALUES, PRODUCTS, DIFFERENCES = 2e12, 7e14, 2e13
 FEW_INPUTS = 4  # up to which rows are often near one another, and differences cost as little as a product
@@ -124,14 +131,15 @@ def add_product(
     on the CPU, nothing is done and False is returned. Distances are computed by differences in float64, and where they
     are to be ``precise``.
     """
-    if not fuses(v, out, dtype=x.dtype):
-        return False
     shape, (n, d) = PROFILES[profile], x.shape
+    if not fuses(v, out, dtype=x.dtype) or (x.dtype == torch.float64 and n <= FEW_ROWS):
+        return False
     side = product_side(n, z.shape[0], d, v.shape[1], budget, row_bytes, v.itemsize)
     by_differences = precise or x.dtype == torch.float64 or shape.by_differences(d)
     run = launch_difference_product if by_differences else launch_radial_product
-    for i, j in product(range(0, n, side), range(0, z.shape[0], side)) if side else ():
-        out[i : i + side] += run(x[i : i + side], z[j : j + side], v[j : j + side], shape, scale)
+    length = side if by_differences or not shape.root else min(side, NEAR_LENGTH)
+    for i, j in product(range(0, n, side), range(0, z.shape[0], length)) if side else ():
+        out[i : i + side] += run(x[i : i + side], z[j : j + length], v[j : j + length], shape, scale)
     return side > 0
 
 
@@ -143,6 +151,7 @@ def product_side(n: int, b: int, d: int, t: int, budget: int, row_bytes: tuple[i
         rows, others = min(side, n), min(side, b)
         # Of x and of z: two parts of half a number, or transposed copies; the norms, and a contiguous copy.
         copies = sum(round_up(k, TILE) * (width + 1) + k * d for k in (rows, others))
+        copies += transposed_numbers(others, d)  # for the rows that are near others
         columns = round_up(t, COLUMNS if t > COLUMNS else WIDE_COLUMNS) if t > 1 else 1
         weights = 3 * round_up(others, TILE) * columns
         numbers = copies + weights + width + 2 * sum_numbers(rows, t)
@@ -203,7 +212,7 @@ def launch_radial_product(
     from joker.ops.triton.gram import near_rows_kernel, radial_product_kernel
 
     weights, centre, width = Weights(v), z.mean(dim=0), padded_inputs(x.shape[1])
-    scale /= math.sqrt(profile.unit)
+    x, scale = rows_apart(x), scale / math.sqrt(profile.unit)
     left, right = _moved(x, centre, 1 / scale, 1.0), _moved(z, centre, 1 / scale, -2.0)
     once = width <= MOST_DEPTH
     # Programs of four warps with the largest tiles whose sums stay in registers were fastest on one H200.
@@ -220,9 +229,11 @@ def launch_radial_product(
         )  # fmt: skip
         if profile.root:
             R, C = NEAR_TILE
+            columns = _transposed(z)
             near_rows_kernel[min(-(-len(near) // R), NEAR_PROGRAMS), 1, weights.programs](
-                *left[:2], *right[:2], weights.parts, weights.unit, partial, near, count, *sizes,
-                len(partial), weights.length, R=R, C=C, **names, num_warps=4,
+                x, columns, weights.parts, weights.unit, partial, near, count, scale**-2, len(x), len(z), x.shape[1],
+                v.shape[1], len(partial), x.stride(0), columns.stride(0), weights.length,
+                R=R, C=C, **names, num_warps=4,
             )  # fmt: skip
     return partial[0] if len(partial) == 1 else partial.sum(0)
 

@@ -217,6 +217,11 @@ class Plan:
         return self.at(self.peak)
 
     @property
+    def is_small(self) -> bool:
+        """Whether freed memory may stay with the process: it is little, and taking it again costs time."""
+        return self.budget is None and self.total <= SMALL_BYTES
+
+    @property
     def facts(self) -> dict[str, int | str | None]:
         """The plan as plain numbers and words, without its items."""
         sizes = ("block_size", "part", "tile", "kept_rows", "landmarks")
@@ -233,6 +238,7 @@ class Plan:
         return "\n".join([self.title, *table, self.choice])
 
 
+SMALL_BYTES = 2 * 10**8  # of a plan
 CPU_LIBRARIES = 38 * 10**6  # bytes of code and buffers that torch, NumPy and BLAS load at their first use, measured
 GPU_LIBRARIES = 72 * 10**6  # bytes: two work spaces of cuBLAS, 32 MiB each on a Hopper GPU
 ENTRY_CHECK_BYTES = 18  # bytes an entry that checking the order of a sparse matrix takes

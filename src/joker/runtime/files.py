@@ -30,6 +30,7 @@ LOCK, RESULT = "lock", "result"  # names of files in a work folder
 PREFIX, SUFFIX, LOCK_SUFFIX = ".joker-", ".tmp", ".lock"  # of the names of temporary files and of locks
 LOOKS, LOOK_SECONDS = 10, 0.05  # at a lock that is taken: another process may only look whether its owner lives
 MIN_EMPTY_SECONDS = 60  # age of an empty temporary file that is taken for an abandoned one
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # nobody may let a lock lead to another file; Windows has none
 SEPARATORS = tuple({os.sep, os.altsep or os.sep})
 
 
@@ -51,6 +52,11 @@ def parse_path(path: AnyPath, example: str) -> Path:
     return parsed
 
 
+def real_path(path: Path) -> Path:
+    """Return a path with symbolic links followed; `Path.resolve` raises a RuntimeError where they lead in a circle."""
+    return Path(os.path.realpath(path))
+
+
 def resolve_target(path: AnyPath, example: str) -> Path:
     """Return the file to write, with symbolic links followed; its folder must exist and it must not be a folder."""
     given = parse_path(path, example)
@@ -58,7 +64,7 @@ def resolve_target(path: AnyPath, example: str) -> Path:
         raise InvalidParameter(
             f"path must name a file; {os.fsdecode(path)!r} ends in a slash. Add a name, such as {given / example}."
         )
-    target = Path(os.path.realpath(given))
+    target = real_path(given)
     if not target.parent.is_dir():
         raise MissingFile(f"path must be in a folder that exists; {target.parent} does not. Create it first.")
     if target.is_dir():
@@ -202,9 +208,16 @@ def _sync(path: Path, access: int) -> None:
         os.close(handle)
 
 
+def _is_plain(path: Path) -> bool:
+    """Whether a path is a file itself: to open a pipe, which anyone may name so, could wait for ever."""
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
 def _remove_abandoned(folder: Path) -> None:
     """Remove a work folder unless its process lives, which holds the lock file open."""
     try:
+        if not stat.S_ISDIR(folder.lstat().st_mode) or not _is_plain(folder / LOCK):
+            return
         with (folder / LOCK).open("rb") as lock:
             _lock(lock.fileno())
         (folder / LOCK).unlink()  # Windows, which has no such locks, removes no file that is open
@@ -223,7 +236,7 @@ def exclusive(path: Path) -> Iterator[None]:
     process has left is removed by the next one that writes to the folder. On Windows and on file systems without locks
     nothing is refused.
     """
-    target = path.resolve()
+    target = real_path(path)
     _remove_abandoned_files(target.parent)
     # A digest has the same length for every name, and the name of the file may be as long as names can be.
     digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
@@ -241,7 +254,7 @@ def _locked(place: Path, path: Path) -> int:
     looks = 0
     while True:
         with explain_errors(path):
-            handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+            handle = os.open(place, os.O_RDWR | os.O_CREAT | NO_LINK, 0o600)
         try:
             _lock(handle)
         except BlockingIOError as error:
@@ -267,13 +280,19 @@ def _remove_abandoned_files(folder: Path) -> None:
     if fcntl is None:
         return
     for left in [*folder.glob(f"{PREFIX}*{SUFFIX}"), *folder.glob(f"{PREFIX}*{LOCK_SUFFIX}")]:
-        with suppress(OSError), left.open("rb") as file:
-            _lock(file.fileno())
-            found = os.fstat(file.fileno())
-            # An empty temporary file may belong to a process that has not locked it yet.
-            old = time.time() - found.st_mtime > MIN_EMPTY_SECONDS
-            if found.st_size or old or left.suffix == LOCK_SUFFIX:
-                left.unlink(missing_ok=True)
+        with suppress(OSError):
+            if _is_plain(left):
+                _remove_if_abandoned(left)
+
+
+def _remove_if_abandoned(left: Path) -> None:
+    with left.open("rb") as file:
+        _lock(file.fileno())
+        found = os.fstat(file.fileno())
+        # An empty temporary file may belong to a process that has not locked it yet.
+        old = time.time() - found.st_mtime > MIN_EMPTY_SECONDS
+        if found.st_size or old or left.suffix == LOCK_SUFFIX:
+            left.unlink(missing_ok=True)
 
 
 def _lock(handle: int, *, wait: bool = False) -> None:

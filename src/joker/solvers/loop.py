@@ -227,7 +227,7 @@ class Descent:
         self.problem.clamp_(point[0])
         certified = False
         if gap.worst <= self.aim:  # the proof must not use an image with the rounding of thousands of steps
-            point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None)
+            point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None, last_gap)
             if gap.worst <= self.settings.tol:
                 (point, gap), certified = self._unrounded(point, gap), True
                 self.aim *= 1.0 if gap.worst <= self.settings.tol else AIM_SHARE
@@ -259,11 +259,14 @@ class Descent:
             self.records[-1] = replace(record, scores=tuple(score(point)))
         return point, gap, reason or (Reason.ASKED if stop else None)
 
-    def _recompute(self, alpha: Tensor, other: Tensor | None = None) -> tuple[Point, Gap]:
-        """Return α with an image computed anew, and its gap, with the dual value of ``other``."""
+    def _recompute(self, alpha: Tensor, other: Tensor | None = None, last_gap: Gap | None = None) -> tuple[Point, Gap]:
+        """Return α with an image computed anew, and its gap, with the dual value of ``other``.
+
+        ``last_gap`` is that of the state, where it has been computed.
+        """
         known = self.state.fresh and torch.equal(alpha, self.state.alpha)
         point = (alpha, self.state.image.clone() if known else self.state.image_of(alpha))
-        gap = certify(self.state, self.problem, [point])[0]
+        gap = last_gap if known and last_gap is not None else certify(self.state, self.problem, [point])[0]
         if other is not None and gap.worst > self.settings.tol:
             gap = gap.with_dual(certify(self.state, self.problem, [(other, self.state.image_of(other))])[0].dual)
         return point, gap
@@ -274,7 +277,7 @@ class Descent:
         A bound on them is enough where it keeps the tolerance, or hardly changes the gap. Else the image is computed
         in float64.
         """
-        bounded = self._bounded(point, gap)
+        bounded = self._bounded(point, gap, max(self.settings.tol, ROUNDING_SHARE * gap.worst))
         better = bounded.worst <= ROUNDING_SHARE * gap.worst and bool((bounded.dual < 0).all())  # than α = 0
         wide = self.state.alpha.dtype == torch.float64
         if wide or bounded.worst <= self.settings.tol or better or not bool(gap.sums.isfinite().all()):
@@ -282,11 +285,12 @@ class Descent:
         precise = certify_in_float64(self.state, self.problem, point, self.settings.seed)
         return (point, bounded) if bounded.worst < precise[1].worst else precise
 
-    def _bounded(self, point: Point, gap: Gap) -> Gap:
+    def _bounded(self, point: Point, gap: Gap, enough: float = inf) -> Gap:
         """Return the gap of a point with a bound on its rounding errors; in float64 all earlier dual values count."""
         others = [(self.state.alpha, self.state.image)] if self.averaged else []
         dual = gap.dual if self.state.alpha.dtype == torch.float64 else None
-        return certify_unrounded(self.state, self.problem, [point, *others], self.settings.seed, dual=dual)
+        points, seed = [point, *others], self.settings.seed
+        return certify_unrounded(self.state, self.problem, points, seed, dual=dual, enough=enough)
 
     def count_rounding(self) -> None:
         """Let the gap of the latest record count rounding errors: its point is to be used. While a callback runs."""

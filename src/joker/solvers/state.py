@@ -182,7 +182,7 @@ class State(SavedTensors, ABC):
         for rows in chunks(*self.x.shape):
             x = self.x[rows]
             centre = x.mean(0) if centre is None else centre
-            distances[rows] = (x - centre).abs().amax(1).float()
+            distances[rows] = torch.linalg.vector_norm(x - centre, dim=1).float()
         return distances.topk(min(MOST_FARTHEST, len(distances))).indices
 
     @property
@@ -249,11 +249,11 @@ class State(SavedTensors, ABC):
         self.alpha += alpha_change
         self.image += image_change
 
-    def reset(self, alpha: Tensor, image: Tensor | None = None) -> None:  # (n, t)
-        """Set α, and its image, which is computed anew where it is not given."""
+    def reset(self, alpha: Tensor, image: Tensor | None = None, *, fresh: bool = False) -> None:  # (n, t)
+        """Set α, and its image, which is computed anew where it is not given; ``fresh`` says that it is new."""
         self.alpha.copy_(alpha)
         self.image.copy_(self.image_of(self.alpha) if image is None else image)
-        self.fresh = image is None
+        self.fresh = image is None or fresh
 
     def _safeguard(
         self, block: OpenBlock, a: Tensor, result: BlockResult, scale: Tensor | float

@@ -215,7 +215,9 @@ def distribution_of(points: Array) -> Distribution:
     levels = np.linspace(0, 1, len(points))
     distinct, first, count = np.unique(points, return_index=True, return_counts=True)
     below, upto = levels[first], levels[first + count - 1]
-    slopes = np.append((below[1:] - upto[:-1]) / np.diff(distinct), 0.0)
+    with np.errstate(over="ignore"):  # between denormal numbers
+        steps = (below[1:] - upto[:-1]) / np.diff(distinct)
+    slopes = np.append(np.minimum(steps, np.finfo(np.float64).max), 0.0)
     return Distribution(distinct, below, upto, slopes)
 
 

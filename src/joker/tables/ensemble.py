@@ -97,21 +97,28 @@ def select_ensemble(predictions: list[Array], loss: Callable[[Array], float], mi
     """
     if len(predictions) == 1:
         return np.ones(1)
-    single = [loss(one) for one in predictions]
+    known: dict[tuple[int, ...], float] = {}
+
+    def loss_of(counts: NDArray[np.intp]) -> float:
+        """Return the loss of a mean, which is computed once for all multiples of its counts."""
+        key = tuple((counts // np.gcd.reduce(counts)).tolist())
+        if key not in known:
+            known[key] = loss(sum(c * one for c, one in zip(counts, predictions, strict=True) if c) / counts.sum())
+        return known[key]
+
+    one_of_each = np.eye(len(predictions), dtype=np.intp)
+    single = [loss_of(counts) for counts in one_of_each]
     best = int(np.argmin(single))
-    counts = np.zeros(len(predictions))
-    counts[best] = 1
-    total, lowest, kept = predictions[best].copy(), single[best], counts.copy()
-    for size in range(2, ROUNDS + 1):
-        losses = [loss((total + one) / size) for one in predictions]
+    counts = one_of_each[best]
+    lowest, kept = single[best], counts
+    for _ in range(1, ROUNDS):
+        losses = [loss_of(counts + one) for one in one_of_each]
         chosen = int(np.argmin(losses))
-        total = total + predictions[chosen]
-        counts[chosen] += 1
+        counts = counts + one_of_each[chosen]
         if losses[chosen] < lowest:
-            lowest, kept = losses[chosen], counts.copy()
+            lowest, kept = losses[chosen], counts
     if lowest > single[best] - min_gain * abs(single[best]):
-        kept = np.zeros(len(predictions))
-        kept[best] = 1
+        kept = one_of_each[best]
     weights: Array = kept / kept.sum()
     return weights
 

@@ -16,6 +16,7 @@ from joker.errors import InvalidData, InvalidParameter
 from joker.estimators import KernelClassifier, KernelRegressor, KernelRidge
 from joker.estimators.classification import check_class_weight, weigh
 from joker.estimators.docstrings import documented_with
+from joker.estimators.scoring import unit_of_squares
 from joker.losses import Loss
 from joker.tables.estimator import AUTO, TableEstimator
 from joker.tables.problem import TableProblem
@@ -224,6 +225,9 @@ class JokerRegressor(RegressorMixin, TableEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the R² on rows; y may be the name of a column of X, as in `fit`."""
         X, y = with_target(X, y, numbers=True)
+        unit = unit_of_squares(y)
+        if unit != 1:
+            return float(r2_score(y / unit, self.predict(X) / unit, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
     def predict(self, X: Any) -> Array:

@@ -414,7 +414,7 @@ register(
     ),
     (
         "there must be a weight for each input",
-        lambda v: v["weights"] is None or len(v["weights"]) == Encoding(**v).width,
+        lambda v: v["weights"] is None or len(v["weights"]) == Encoding(**v).computed,
     ),
     kinds=Field(PART, (None,), tuple, of=(ColumnKind,)),
     encoders=Field(PART, (None,), tuple, of=ENCODERS),

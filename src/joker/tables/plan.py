@@ -36,8 +36,10 @@ GPU_FEATURES = 60_000  # random features on a GPU where the exact kernel takes t
 GPU_SEARCH_ROWS = 40_000  # as SEARCH_ROWS, on a GPU
 GPU_SECONDS = {1: 8.0, 3: 60.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
 QUICK_GPU_ROWS = 200_000  # as QUICK_REFIT_ROWS, of such a fit
-GPU_STEP_SECONDS = 1e-6  # of its block solves, for each row and column
-FLOAT64_PASSES = 6.0  # passes over the kernel matrix in the time of the one in float64 that certifies the fit
+TRIALS_SECONDS = 15.0  # of the fits before it, that compare settings
+GPU_STEP_SECONDS = 4e-7  # of its block solves, for each row: of a column, and as much for the step itself
+CERTIFICATE_PASSES = 2.0  # over the kernel matrix, after the last epoch
+FEW_INPUTS = 64  # with more, those that hardly change distances are left out of fits with the exact kernel on a GPU
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
 ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 1.5e8, 3e11
@@ -235,16 +237,20 @@ def _refits(train: int, inputs: int, gpu: bool, n_features: Any, columns: int) -
 
 def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[Step]:
     """The same on a GPU: with the exact kernel where a pass over its matrix takes some seconds at most."""
-    one_pass = Matern12().gpu_seconds(train, inputs)
+    one_pass = Matern12().gpu_seconds(train, min(inputs, FEW_INPUTS))
     exact = one_pass <= EXACT_SECONDS and n_features in (AUTO, None)
-    steps = []
+    steps: list[Step] = []
     for effort, allowed in GPU_SECONDS.items():
         rows = min(train, QUICK_GPU_ROWS) if exact and effort == EFFORTS[0] else train
         if exact:
-            one_epoch = GPU_STEP_SECONDS * rows * columns + Matern12().gpu_seconds(rows, inputs, precise=True)
-            certificate = one_pass * (rows / train) ** 2 * FLOAT64_PASSES
+            products = one_pass * (rows / train) ** 2
+            one_epoch = GPU_STEP_SECONDS * rows * (1 + columns) + products
+            certificate = CERTIFICATE_PASSES * products
             epochs = int(min(max(MIN_EPOCHS, (allowed - certificate) // one_epoch), MAX_EPOCHS))
-            steps.append(Step(effort, REFIT, rows, 1, epochs * one_epoch + certificate, epochs=epochs))
+            seconds = epochs * one_epoch + certificate
+            # Settings are compared by the fit of effort 1.
+            seconds += min(steps[0].seconds, TRIALS_SECONDS) if steps and rows > steps[0].rows else 0.0
+            steps.append(Step(effort, REFIT, rows, 1, seconds, epochs=epochs))
         else:
             features = GPU_FEATURES if n_features == AUTO else int(n_features or train)
             seconds = MAX_EPOCHS * train * features * columns**0.5 / GPU_ENTRIES_PER_SECOND

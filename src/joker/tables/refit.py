@@ -334,16 +334,18 @@ class TableSearch:
 
     def _searched(self, encoding: EncodingCandidate, step: Step, goal: Goal, *, quick: bool) -> EnsembleCandidate:
         """Search the settings of one member, and predict held-out rows with them."""
-        problem, x = self.problem, encoding.x
+        problem = self.problem
         estimator = clone(problem.estimator)
-        estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, x.shape[1]))
+        estimator.set_params(memory=memory_of_models(estimator.memory, problem.inputs, encoding.x.shape[1]))
         rows = self.sample
         if quick and len(rows) > step.rows:
             rows = np.sort(np.random.RandomState(problem.seed).permutation(rows)[: step.rows])
         if self.plan.many_rows:
             estimator.set_params(tol=TOL_OF_MANY_ROWS, device=problem.gpu or estimator.device)
-            if encoding.kernels is None and not sp.issparse(x):
+            encoding = encoding if problem.gpu is None else encoding.without_small_inputs(self.sample)
+            if encoding.kernels is None and not sp.issparse(encoding.x):
                 encoding = replace(encoding, kernels=KERNELS_OF_MANY_ROWS)
+        x = encoding.x
         model, trials = searched(problem, encoding, goal.searched, rows, estimator, step.fits, quick=quick)
         facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": _name_of(goal)}
         self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
@@ -475,17 +477,30 @@ class TableSearch:
 
     def _refitted(self, candidate: EnsembleCandidate, step: Step) -> EnsembleCandidate:
         """Return a candidate with settings and a fit for more rows."""
-        problem, (fold,) = self.problem, self.folds
         if step.effort > 1:
-            candidate = self.refined(candidate)
+            candidate = self.refined(candidate, self._step_of_trials(step))
+        model, rows = self._fit_of(candidate, step)
+        return replace(self._with_model(candidate, model, rows), larger_fits=(step,))
+
+    def _step_of_trials(self, step: Step) -> Step | None:
+        """Return the smaller fit with which settings for more rows are compared; None: it takes too long for that.
+
+        On a GPU some hundred thousand rows take a second.
+        """
+        first = next((s for s in self.plan.steps if s.kind == REFIT), step)
+        return first if self.problem.gpu is not None and first.n_features is None and first.rows < step.rows else None
+
+    def _fit_of(self, candidate: EnsembleCandidate, step: Step, **settings: Any) -> tuple[Any, int]:
+        """Return a model for more rows with other settings, and the number of the rows."""
+        problem, (fold,) = self.problem, self.folds
         rows = fold.train
         if len(rows) > step.rows:
             rows = rows[np.sort(np.random.RandomState(problem.seed).permutation(len(rows))[: step.rows])]
-        model = self.for_more_rows(candidate, step, len(rows))
+        model = self.for_more_rows(candidate, step, len(rows)).set_params(**settings)
         assert candidate.goal is not None
         model.fit_sample((pick(candidate.x, rows), candidate.goal.left[rows], problem.given_weights(rows)))
         self._check_time()
-        return replace(self._with_model(candidate, model, len(rows)), larger_fits=(step,))
+        return model, len(rows)
 
     def for_more_rows(self, candidate: EnsembleCandidate, step: Step, n: int) -> Any:
         """Return an unfitted model by random blocks, which is usable after one epoch, for n rows."""
@@ -503,17 +518,20 @@ class TableSearch:
             settings["max_time"] = max(MIN_SECONDS, problem.clock.left)
         return model.set_params(**settings)
 
-    def refined(self, candidate: EnsembleCandidate) -> EnsembleCandidate:
+    def refined(self, candidate: EnsembleCandidate, step: Step | None = None) -> EnsembleCandidate:
         """Return a candidate with a smaller λ and a narrower bandwidth, as far as they lower the loss of held-out rows.
 
         The search has compared both on fewer rows, and with more rows smaller ones are better, if others are at all.
+        They are compared on the rows of the search, or of a ``step`` with more of them.
         """
+        if step is not None:
+            candidate = self._with_model(candidate, *self._fit_of(candidate, step))
         if not resolve.is_linear_system(candidate.member.model):
-            candidate = self._better(candidate, 1.0, SMALLER_LAMBDAS, 0.0) or candidate
+            candidate = self._better(candidate, 1.0, SMALLER_LAMBDAS, 0.0, step) or candidate
         gaussian = candidate.member.model.kernel == GAUSSIAN
-        step, gain = (NARROWER, MIN_NARROWER_GAIN) if gaussian else (NARROWER_OTHER, 0.0)
+        factor, gain = (NARROWER, MIN_NARROWER_GAIN) if gaussian else (NARROWER_OTHER, 0.0)
         for _ in range(MAX_NARROWER):
-            narrower = self._better(candidate, step, (1.0,), gain)
+            narrower = self._better(candidate, factor, (1.0,), gain, step)
             if narrower is None:
                 break
             candidate = narrower
@@ -525,18 +543,23 @@ class TableSearch:
         bandwidth: float,  # times the present one
         lambdas: tuple[float, ...],  # times the present one
         min_gain: float,  # share of the loss
+        step: Step | None,
     ) -> EnsembleCandidate | None:
-        """Return the best candidate with other settings on the rows of the search; None: it is no better."""
+        """Return the best candidate with other settings on the rows of the search, or a step; None: it is no better."""
         problem, member = self.problem, candidate.member
         loss = problem.loss(self.folds[0].held)
-        model = clone(member.model).set_params(
-            bandwidth=bandwidth * np.asarray(member.model.bandwidth_),
-            lam=[factor * float(member.model.lam_) for factor in lambdas],
-        )
+        settings = {
+            "bandwidth": bandwidth * np.asarray(member.model.bandwidth_),
+            "lam": [factor * float(member.model.lam_) for factor in lambdas],
+        }
         assert candidate.goal is not None
-        model = fit_rows(problem, model, candidate.x, candidate.goal.left, self.sample)
-        self._check_time()
-        found = [self._with_model(candidate, one, len(self.sample)) for one in model.path_.models]
+        if step is None:
+            model = clone(member.model).set_params(**settings)
+            model, rows = fit_rows(problem, model, candidate.x, candidate.goal.left, self.sample), len(self.sample)
+            self._check_time()
+        else:
+            model, rows = self._fit_of(candidate, step, **settings)
+        found = [self._with_model(candidate, one, rows) for one in model.path_.models]
         best = min(found, key=lambda one: loss(one.held))
         return None if loss(best.held) >= (1 - min_gain) * loss(candidate.held) else best
 

@@ -22,11 +22,12 @@ from joker.tables.refit import FittedEnsemble
 from joker.tables.table import is_limited
 
 Array = NDArray[Any]
-PARTS = 5  # of the held-out rows
+PARTS, PARTS_OF_MANY, MANY_ROWS = 5, 3, 1_000  # parts of the held-out rows, and of so many rows or more
 MIN_ROWS = 150  # held-out rows: fewer do not determine a scale
 MIN_THIRD = 100  # rows of small, middle or large scales, for quantiles of their own
 MAX_ROWS = 2_000  # that the scale is learnt from
 FEATURES = 300  # random features: a scale is a smooth function
+BLOCK = 512  # rows: the cost of a block of all rows is cubic in them
 TOL = 0.01  # of the gap
 LAMBDAS = (1.0, 5.0, 20.0, 100.0)
 SMALLEST = 1e-3  # error, as a share of the mean size: the deviance of an error of 0 is infinite
@@ -140,14 +141,15 @@ def _candidates(x: Array, predictions: Array, encoding: int) -> Sequence[Spread]
 
 
 def _model(seed: int, lam: float | list[float]) -> KernelGamma:
-    return KernelGamma(lam=lam, n_features=FEATURES, standardize=False, tol=TOL, random_state=seed)
+    return KernelGamma(lam=lam, n_features=FEATURES, standardize=False, tol=TOL, block_size=BLOCK, random_state=seed)
 
 
 def _parts(n: int, blocks: Array | None, seed: int) -> Array:  # (n,)
     """Return the number of the part of each row."""
     names, of_row = (np.arange(n), np.arange(n)) if blocks is None else np.unique(blocks, return_inverse=True)
     order = np.random.RandomState(seed).permutation(len(names))
-    found: Array = (order * PARTS // len(names))[of_row.ravel()]
+    parts = PARTS if n < MANY_ROWS else PARTS_OF_MANY
+    found: Array = (order * parts // len(names))[of_row.ravel()]
     return found
 
 

@@ -45,6 +45,7 @@ Array = NDArray[Any]
 NUMBER, BOOLEAN, TEXT, DATE = "number", "boolean", "text", "date"
 DATE_TYPE = "datetime64[us]"
 MICROSECONDS = 1e6  # of one second
+LARGEST_NUMBER = 1e150  # in size, of numbers in a table: their squares are finite
 BLOCK_ENTRIES = 2**20  # values of several columns that are converted or checked at a time
 
 
@@ -418,13 +419,17 @@ def _checked(columns: list[RawColumn], *, named: bool, rows: int | None = None) 
 
 
 def _check_finite(columns: Sequence[RawColumn]) -> None:
-    if not np.isinf(np.concatenate([column.values for column in columns])).any():
+    def too_large(values: Array) -> Array:
+        return np.abs(values) > LARGEST_NUMBER
+
+    if not too_large(np.concatenate([column.values for column in columns])).any():
         return
-    column = next(column for column in columns if np.isinf(column.values).any())
-    row = int(np.flatnonzero(np.isinf(column.values))[0])
+    column = next(column for column in columns if too_large(column.values).any())
+    row = int(np.flatnonzero(too_large(column.values))[0])
+    what = "infinity" if np.isinf(column.values[row]) else f"{column.values[row]:g}"
     raise InvalidData(
-        f"numbers must be finite; column {column.name!r} contains infinity in row {row}. Replace it by a number, or by "
-        "a missing value (NaN)."
+        f"numbers must be finite, and at most {LARGEST_NUMBER:g} in size, so that their squares are finite too; column "
+        f"{column.name!r} contains {what} in row {row}. Replace it by a number, or by a missing value (NaN)."
     )
 
 

@@ -16,9 +16,10 @@ from sklearn.utils.validation import check_array, column_or_1d
 from joker.data import Store
 from joker.data.arrays import as_array
 from joker.errors import InvalidData
+from joker.estimators.inputs import check_target_size
 from joker.runtime.warning_filters import ignoring
 from joker.tables.parsing import parse_numbers
-from joker.tables.table import RawTable, is_matrix, is_missing, read_table, split_target
+from joker.tables.table import LARGEST_NUMBER, RawTable, is_matrix, is_missing, read_table, split_target
 
 Array = NDArray[Any]
 IDENTITY, LOG, CUBE_ROOT = "identity", "log", "cube root"
@@ -217,6 +218,8 @@ def labelled_inputs(X: Any, y: Any, estimator: str, *, numbers: bool) -> tuple[A
             "Input y contains infinity or a value too large for dtype('float64'): targets must be finite. Leave "
             "such rows out."
         )
+    if numbers and labels.dtype.kind == "f":
+        check_target_size(labels, LARGEST_NUMBER)
     return inputs, labels, present
 
 

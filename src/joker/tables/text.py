@@ -77,7 +77,9 @@ def hashed(texts: list[str | None]) -> Any:  # (n, buckets), sparse
     read = HashingVectorizer(
         analyzer="char_wb", ngram_range=NGRAMS, n_features=BUCKETS, alternate_sign=False, norm=None
     )
-    return read.transform(["" if text is None else text[:MAX_CHARACTERS] for text in texts])
+    places: dict[str | None, int] = {}
+    of_text = [places.setdefault(text, len(places)) for text in texts]  # a text that many rows have is read once
+    return read.transform(["" if text is None else text[:MAX_CHARACTERS] for text in places])[of_text]
 
 
 def tf_idf(counts: Any, idf: Array) -> Any:  # (n, buckets), sparse

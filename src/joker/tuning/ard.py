@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.errors import InvalidParameter
+from joker.kernels.kernel import absolute_distance
 
 Array = NDArray[Any]
 GAUSSIAN, MATERN12, LAPLACIAN = "gaussian", "matern12", "laplacian"
@@ -38,11 +39,13 @@ CONSTANT = 10.0  # is added to the kernel, in place of an intercept
 MIN_SQUARE = 1e-12  # the gradient of a root is infinite at 0
 STEPS = 40  # of the optimiser
 STEP_SIZE = 0.2  # of log weights, at first; the optimiser takes about one such step in each input at a time
+LATER_STEPS, LATER_STEP_SIZE = 15, 0.1  # the same of a fit that begins where another one has ended
 BETA1, BETA2, ADAM_EPS = 0.9, 0.999, 1e-8
 FIRST_LAMBDA, MIN_LAMBDA = 0.3, 1e-3  # while weights are fitted; float32 does not resolve a smaller one
 # Of the variance of log weights, as a share of the loss: inputs without influence keep the weight of the others.
 SPREAD_PENALTY = 0.01
 MIN_LOG_WEIGHT = -5.0  # relative to the largest weight; a smaller one changes no distance
+MEDIAN_ROWS = 500
 MATRICES = 8  # of a step that are in memory at a time
 
 
@@ -211,49 +214,72 @@ class Adam:
             p.grad = None
 
 
+@dataclass(frozen=True, eq=False)
+class ArdFit:
+    """The end of a fit of feature weights, where another one may begin, also one with another kernel."""
+
+    log_weights: Tensor  # (columns,)
+    share: float  # the bandwidth, as a share of the median distance of weighted rows
+    log_lam: float
+
+    def weights(self, groups: Array) -> Array:  # (d,) -> (d,)
+        """Return the weight of each input; the largest is 1."""
+        logs = self.log_weights.double().numpy()
+        found: Array = np.exp(np.maximum(logs - logs.max(), MIN_LOG_WEIGHT))[groups]
+        return found
+
+
 def fit_ard(
     x: Array,  # (n, d)
     groups: Array,  # (d,): inputs of one column share a weight
     samples: Iterable[ArdSample],
     kernel: str,
     out_of_time: Callable[[], bool],
-) -> Array | None:  # (d,)
+    begin: ArdFit | None = None,
+) -> ArdFit | None:
     """Minimise the leave-one-out error over feature weights, bandwidth and λ; None: no time for a step.
 
-    Every step has the next sample, and is a little shorter than the last one. The largest weight is 1.
+    Every step has the next sample, and is a little shorter than the last one. A fit that begins with another one, which
+    had samples of fewer rows, has fewer and shorter steps.
     """
     of_input = torch.from_numpy(groups)
-    log_weights = torch.zeros(int(groups.max()) + 1, dtype=torch.float32, requires_grad=True)
+    first = ArdFit(torch.zeros(int(groups.max()) + 1), 1.0, float(np.log(FIRST_LAMBDA))) if begin is None else begin
+    log_weights = first.log_weights.clone().requires_grad_()
     log_sigma = torch.zeros((), dtype=torch.float32, requires_grad=True)
-    log_lam = torch.full((), np.log(FIRST_LAMBDA), dtype=torch.float32, requires_grad=True)
+    log_lam = torch.full((), first.log_lam, dtype=torch.float32, requires_grad=True)
     optimizer = Adam([log_weights, log_sigma, log_lam])
-    start = None
-    for step, sample in zip(range(STEPS), samples, strict=False):
+    start, weighted = None, torch.zeros(0)
+    steps, size = (STEPS, STEP_SIZE) if begin is None else (LATER_STEPS, LATER_STEP_SIZE)
+    for step, sample in zip(range(steps), samples, strict=False):
         if out_of_time():
             break
-        inputs = torch.from_numpy(x[sample.rows]).float()
+        weighted = torch.from_numpy(x[sample.rows]).float() * torch.exp(log_weights)[of_input]
         if start is None:
-            start = float(torch.pdist(inputs[:500], 1.0 if kernel == LAPLACIAN else 2.0).median()) or 1.0
-        k = _kernel(inputs * torch.exp(log_weights)[of_input], kernel, start * torch.exp(log_sigma))
+            start = first.share * _median(weighted, kernel)
+        k = _kernel(weighted, kernel, start * torch.exp(log_sigma))
         w = torch.ones(1) if sample.w is None else torch.from_numpy(sample.w / sample.w.mean()).float()
         wrong = loo_errors(k, sample.y.float(), torch.exp(log_lam) / w)
         loss = (w[:, None] * wrong.square()).mean()
         if not bool(loss.isfinite()):  # a singular matrix
             continue
         ((1 + SPREAD_PENALTY * log_weights.var(correction=0)) * loss).backward()
-        optimizer.step(STEP_SIZE * (1 - step / STEPS))
+        optimizer.step(size * (1 - step / steps))
         with torch.no_grad():
             log_lam.clamp_(min=float(np.log(MIN_LAMBDA)))
     if start is None:
-        return None
-    logs = log_weights.detach().double().numpy()
-    found: Array = np.exp(np.maximum(logs - logs.max(), MIN_LOG_WEIGHT))[groups]
-    return found
+        return begin
+    share = start * torch.exp(log_sigma).item() / _median(weighted, kernel)
+    return ArdFit(log_weights.detach(), share, log_lam.item())
+
+
+def _median(x: Tensor, kernel: str) -> float:  # (m, d)
+    """Return the median distance of some rows, or 1 where it is 0."""
+    return float(torch.pdist(x[:MEDIAN_ROWS].detach(), 1.0 if kernel == LAPLACIAN else 2.0).median()) or 1.0
 
 
 def _kernel(x: Tensor, kernel: str, sigma: Tensor) -> Tensor:  # (m, d) -> (m, m)
     if kernel == LAPLACIAN:
-        return torch.exp(-torch.cdist(x, x, p=1.0) / sigma)
+        return torch.exp(-absolute_distance(x, x) / sigma)
     squares = x.square().sum(dim=1)
     distance = (squares[:, None] + squares - 2 * x @ x.T).clamp_min(MIN_SQUARE).sqrt()
     return torch.exp(-distance / sigma)

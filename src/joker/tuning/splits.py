@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
+from joker.errors import InvalidData
 from joker.runtime.warning_filters import ignoring
 
 Array = NDArray[Any]
@@ -92,6 +94,24 @@ def make_splits(
     together = [np.concatenate(parts_of_fold) for parts_of_fold in zip(*held, strict=True)]
     by_class = [one[np.argsort(codes[one], kind="stable")] for one in together]
     return [Split(_order(np.setdiff1d(rows, one), codes, random, first), one) for one in by_class]
+
+
+def scorable_splits(splits: Sequence[Split], codes: NDArray[np.intp]) -> list[Split]:  # (n,)
+    """Return the splits that can train and score a classifier: those that hold out the only row of a class may not.
+
+    Their training rows must have two classes, and a held-out row must be of one of these.
+    """
+
+    def can_score(split: Split) -> bool:
+        known = np.unique(codes[split.train])
+        return len(known) > 1 and bool(np.isin(codes[split.held], known).any())
+
+    if found := [split for split in splits if can_score(split)]:
+        return found
+    raise InvalidData(
+        "a search of settings must train on rows of two classes, and hold out other rows of these; no split of the "
+        "rows does so. Add rows of each class, hold out other ones, or fit an estimator such as KernelSVC."
+    )
 
 
 def screening_rows(

@@ -34,7 +34,7 @@ from joker.runtime.devices import one_thread
 from joker.solvers.problem import AUTO
 from joker.tuning.ard import MATERN12, STEPS, FeatureWeights, ard_samples, fit_ard, minibatches, search_sample_rows
 from joker.tuning.halving import FIRST_BANDWIDTHS, Candidate, Family, TimeBudget, Trial
-from joker.tuning.splits import Split, has_rare_class, make_splits, screening_rows
+from joker.tuning.splits import Split, has_rare_class, make_splits, scorable_splits, screening_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,8 +291,8 @@ class TrialRunner:
         x = self._rows(pick(self.x, rows), 0.0)[:].float().numpy()
         y, w = (self.codes if classes else self.y)[rows], None if self.w is None else self.w[rows]
         samples = ard_samples(minibatches(np.arange(len(rows)), m, self._seed), y, classes, w)
-        weights = fit_ard(x, np.arange(d), samples, MATERN12, self.limit.is_over)
-        return None if weights is None else np.array(current().numbers(*weights))  # equal in all processes
+        found = fit_ard(x, np.arange(d), samples, MATERN12, self.limit.is_over)
+        return None if found is None else np.array(current().numbers(*found.weights(np.arange(d))))  # equal in all
 
     @property
     def _memory(self) -> int:
@@ -402,6 +402,8 @@ def make_trial_runner(
     codes = np.unique(y, return_inverse=True)[1].ravel() if is_classifier(model) else np.zeros(n, np.intp)
     rare = has_rare_class(codes[weighted_rows])
     splits = list(splits) if splits is not None else make_splits(weighted_rows, codes, random, rare)
+    if is_classifier(model):
+        splits = scorable_splits(splits, codes)
     scale = penalty_scale(model, y, w)
     model.set_params(standardize=resolve.standardizes(model.standardize, kernels.Gaussian(), AUTO, x, w))
     short.set_params(standardize=model.standardize)

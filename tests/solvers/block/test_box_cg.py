@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from joker.solvers.block import box_cg
 from joker.solvers.block.box_cg import box_conjugate_gradients
 from joker.solvers.block.model import Box
 
@@ -114,3 +115,44 @@ def test_above_its_patience_a_search_stops_earlier_and_other_columns_are_the_sam
     left = g + loose.Ks + h * loose.a
     assert bool(loose.reached.all())
     assert left[:, 0].norm() <= loose.products[0] / 8 * 1e-3 * g[:, 0].norm()
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("kink", [0.0, 0.3])
+def test_a_search_goes_on_among_the_coordinates_that_may_move(
+    monkeypatch: pytest.MonkeyPatch, kink: float, curved: bool
+) -> None:
+    """Most coordinates are held by their wall, or by the kink: products with the others are smaller."""
+    b, rng = 2 * box_cg.MANY, np.random.default_rng(0)
+    x = rng.standard_normal((b, 3))
+    K = torch.from_numpy(np.exp(-((x[:, None] - x) ** 2).sum(2) / 2))
+    g = np.where(np.arange(b) < 60, -rng.uniform(1, 2, b), kink * rng.uniform(-1, 1, b) if kink else 30.0)
+    h = torch.from_numpy(rng.uniform(0, 0.5, b) * curved)[:, None]
+    a = torch.zeros(b, 1, dtype=torch.float64)
+    box = Box(a - (1.0 if kink else 0.0), a + 1.0, kink)
+    sizes, product = [], box_cg.SymmetricProduct
+
+    class Counted(product):
+        def __call__(self, v):
+            sizes.append(len(v))
+            return super().__call__(v)
+
+    monkeypatch.setattr(box_cg, "SymmetricProduct", Counted)
+    task = K, h, torch.from_numpy(g)[:, None], a, box, torch.tensor([1e-9], dtype=torch.float64), 3_000
+    found, expected = box_cg.minimise_columns(*task, np.inf), box_conjugate_gradients(*task)
+    assert bool(found.reached.all())
+    assert found.products.tolist() == [len(sizes)]
+    torch.testing.assert_close(found.a, expected.a, rtol=0, atol=1e-8)
+    torch.testing.assert_close(found.Ks, K @ (found.a - a), rtol=0, atol=1e-9)
+    assert sizes.count(b) < len(sizes) / 2
+
+
+def test_a_search_without_products_left_has_not_reached_its_tolerance() -> None:
+    b = 2 * box_cg.MANY
+    K = torch.eye(b, dtype=torch.float64) + 0.5
+    g = torch.where(torch.arange(b) < 50, -torch.arange(b) - 1.0, 9e3).double()[:, None]
+    a = torch.zeros(b, 1, dtype=torch.float64)
+    for limit in (1, 3, 10):
+        found = box_cg.minimise_columns(K, a, g, a, Box(a, a + 9.0), torch.tensor([0.0]), limit, np.inf)
+        assert int(found.products) <= limit + 3  # a projection, and the step among all coordinates
+        assert float((found.a * g + 0.5 * found.a * found.Ks).sum()) < 0

@@ -204,10 +204,10 @@ def radial_product_kernel(
 
 @triton.jit
 def near_rows_kernel(
-    x, x_low, z, z_low,  # as in `radial_product_kernel`
-    v, v_unit, out,  # as there
+    x, z,  # (n, d), (d, b)
+    v, v_unit, out,  # as in `radial_product_kernel`
     near_rows, count,  # (count,), (1,): the rows
-    n, b, d, t, splits, v_length,
+    unit, n, b, d, t, splits, x_stride, z_stride, v_length,
     PROFILE: tl.constexpr, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
     """Write k(x, z) v again for the rows in a list, by differences."""
@@ -216,18 +216,21 @@ def near_rows_kernel(
     for start in range(tl.program_id(0) * R, length, tl.num_programs(0) * R):
         inside = start + tl.arange(0, R) < length
         rows = tl.load(near_rows + start + tl.arange(0, R), mask=inside, other=0)
-        left = rows.to(tl.int64) * d
+        left = x + rows.to(tl.int64) * x_stride
         total = no_terms(out, R, T)
         for first in range(0, b, C):
             columns = first + tl.arange(0, C)
             # For the layout of the sum: see `differences`.
             square = tl.dot(tl.zeros((R, 16), tl.float32), tl.zeros((16, C), tl.float32), input_precision="ieee")
-            for k in range(d):
-                a = tl.load(x + left + k).to(tl.float32) + tl.load(x_low + left + k).to(tl.float32)
-                other = tl.load(z + columns * d + k).to(tl.float32) + tl.load(z_low + columns * d + k).to(tl.float32)
-                difference = a[:, None] + 0.5 * other[None, :]
-                square += difference * difference
-            total = add_terms(total, profile(square, PROFILE), v, columns, T)
+            there = z + columns
+            for k in range(0, d, UNROLL):
+                for j in tl.static_range(UNROLL):  # whose loads are under way at the same time
+                    a = tl.load(left + k + j, mask=inside & (k + j < d), other=0.0)
+                    other = tl.load(there + j * z_stride, mask=columns < z_stride, other=0.0)
+                    difference = a[:, None] - other[None, :]
+                    square += difference * difference
+                there += UNROLL * z_stride
+            total = add_terms(total, profile(square * unit, PROFILE), v, columns, T)
         store_total(total, out, v_unit, 0, rows, inside, n, t, R, T)
         for split in range(1, splits):
             store_total(no_terms(out, R, T), out, v_unit, split, rows, inside, n, t, R, T)

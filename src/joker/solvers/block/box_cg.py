@@ -39,6 +39,9 @@ from joker.ops.block_constants import BOX_TOLERANCE, PROPORTION, RELAXATION, SHO
 from joker.solvers.block.model import BlockProblem, Box, Face, Minimum, Model, Strategy, TrialStep, row_dot
 
 Vector = NDArray[Any]  # (b,)
+# A search among at least so many coordinates goes on among those that may move, where their share is small. They are
+# counted from time to time.
+MANY, FEW, COUNTED_EVERY = 256, 0.5, 8
 MOST_ROWS = 2_048  # a product with a larger matrix is left to torch, which shares it among its threads
 
 
@@ -80,7 +83,9 @@ def minimise_columns(
     for j, reach in enumerate(tolerance.tolist()):
         column = (v[:, j].contiguous().numpy() for v in (h, g, a, low, high))
         search = _Search(times_K, diagonal, box.kink, *column)
-        reached = search.run(reach, max_products, patience)
+        reached = search.run(reach, max_products, patience, FEW if len(K) >= MANY else 0.0)
+        while reached is None:
+            reached = search.run_movable(K.numpy(), reach, max_products, patience)
         found.append((search.a, search.Ks, search.products, reached))
     points, images, products, done = zip(*found, strict=True)
     return Minimum(
@@ -138,10 +143,37 @@ class _Search:
         inside: Vector = np.minimum(np.maximum(g, self.least), self.most)
         return inside
 
-    def run(self, tolerance: float, max_products: int, patience: float) -> bool:
-        """Search until the tolerance is reached, and return True, or until the products are used up."""
+    def run_movable(self, K: Vector, tolerance: float, max_products: int, patience: float) -> bool | None:  # K (b, b)
+        """Do what `run` does among the coordinates that may move now, then find those that may move after it."""
+        rows = self._movable().nonzero()[0]
+        column = (v[rows] for v in (self.h, self.g, self.a, self.low, self.high))
+        product = SymmetricProduct(torch.from_numpy(K[np.ix_(rows, rows)]))
+        part = _Search(product, K.diagonal()[rows], self.kink, *column)
+        part.products = self.products
+        part.run(tolerance, max_products, patience)
+        d = np.zeros_like(self.a)
+        d[rows] = part.a - self.a[rows]
+        self.products = part.products
+        Kd = self._times(d)
+        self.g, self.Ks = self.g + Kd + self.h * d, self.Ks + Kd
+        self.a = self.a.copy()
+        self.a[rows] = part.a
+        self._find_walls()
+        return self.run(tolerance, max_products, patience, FEW if d.any() else 0.0)
+
+    def _movable(self) -> NDArray[np.bool_]:
+        """Return the coordinates inside their box, and those that leave a wall."""
+        found: NDArray[np.bool_] = (self.free != 0) | (self._gradient() != 0)
+        return found
+
+    def run(self, tolerance: float, max_products: int, patience: float, few: float = 0.0) -> bool | None:
+        """Search until the tolerance is reached, and return True, or until the products are used up.
+
+        None is returned before, where the share of coordinates that may move is below ``few``.
+        """
         p = q = None
         curvature = 1.0
+        number = 0
         while True:
             gradient = self._gradient()
             slack = max(1.0, self.products / patience)
@@ -149,6 +181,9 @@ class _Search:
                 return True
             if self.products >= max_products:
                 return False
+            if few and number % COUNTED_EVERY == 0 and np.count_nonzero(self._movable()) < few * len(self.a):
+                return None
+            number += 1
             scaled = gradient * self.inverse
             free = scaled * self.free
             whole_norm, free_norm = float(scaled @ gradient), float(free @ gradient)

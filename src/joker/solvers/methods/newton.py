@@ -16,6 +16,7 @@ the rows with D > 0, as precisely as the step needs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +45,7 @@ SHRINK, LEAST_SHRINK = 0.2, 0.7  # of μ, when α⁰ moves: the most, and the le
 MOST_OUTER, MOST_NEWTON, MOST_HALVINGS = 40, 60, 30
 MOST_WORSE = 4  # values of μ in a row that do not lower the gap
 FAR = 0.5  # a relative gap above which it may rise
+EVERY = 5  # Newton steps, after which the gap is computed even if the residual is large
 SOLVED = 0.1  # the share of the gap that is due to the residual of θ, at which α⁰ moves
 LEAST_RESIDUAL = 1e-10  # of θ, relative to θ: no step makes it smaller
 NEARLY = 2.0  # times the aim: the gap of θ and α below which the gap of α alone is computed
@@ -206,6 +208,30 @@ def _pivot(column: Callable[[int], Any], left: Any, rows: Any, tol: float) -> tu
     return torch.as_tensor(rows[:r]).T, float(left.max())
 
 
+def pivoted_cholesky_of(matrix: Tensor, most: int, tol: float) -> tuple[Tensor, float]:  # (n, n) -> (n, r)
+    """Return what `pivoted_cholesky` returns for a whole matrix in host memory, by one call of LAPACK.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from joker.solvers.methods.newton import pivoted_cholesky_of
+    >>> x = torch.linspace(0, 1, 50, dtype=torch.float64)
+    >>> K = torch.exp(-((x[:, None] - x) ** 2))
+    >>> G, left = pivoted_cholesky_of(K, 50, 1e-9)
+    >>> G.shape[1] < 12 and left <= 1e-9 and bool((G @ G.T - K).abs().max() < 1e-8)
+    True
+    """
+    from scipy.linalg import get_lapack_funcs  # here, because `import joker` must not load scipy
+
+    K = matrix.numpy()
+    triangle, pivots, rank, _ = get_lapack_funcs("pstrf", dtype=K.dtype)(K.T, tol=tol, lower=1)
+    rank = min(rank, most)
+    G = np.empty((len(K), rank))
+    G[pivots - 1] = np.tril(triangle[:, :rank])
+    left = K.diagonal() - np.einsum("ij,ij->i", G, G)
+    return torch.from_numpy(G), max(0.0, float(left.max(initial=0.0)))
+
+
 def rank_tolerance(size: float, penalty: float, tol: float, n: int) -> float:
     """Return the diagonal of K that a factor may leave out: its part of predictions is then below the tolerance."""
     least: float = max(tol, LEAST_TOL) * penalty / n**0.5
@@ -229,6 +255,7 @@ class Newton(Method):
     def __init__(self, state: State, problem: Problem, settings: Settings) -> None:
         super().__init__(state, problem, settings)
         self._factor: Factor | None = None
+        self._matrix: Tensor | None = None  # the kernel matrix of few rows, in float64
 
     @classmethod
     def serves(cls, size: ProblemSize) -> bool:
@@ -314,7 +341,8 @@ class Newton(Method):
             if isinstance(self.state, ExactState):
                 e = self.state.image[:, column].double() - G.apply(G.transposed(a))
             alpha[:, column] = _Column(G, y, loss, e).solve(a, aim)
-        self.state.reset(alpha.to(self.state.alpha.dtype))
+        image = None if self._matrix is None or alpha is not self.state.alpha else self._matrix @ alpha
+        self.state.reset(alpha.to(self.state.alpha.dtype), image, fresh=True)
 
     def _column(self, column: int) -> tuple[Tensor, Scaled]:  # (n,)
         """Return the targets of a column, and its loss."""
@@ -339,15 +367,13 @@ class Newton(Method):
         diagonal = kernel.diag(x)
         penalty = 1 / float(self.problem.targets.take(slice(0, len(x)))[1].max())
         tol = rank_tolerance(float(diagonal.max()), penalty, self.settings.tol, len(x))
-        matrix = kernel(x, x) if len(x) <= WHOLE_ROWS else None
-
-        def column(j: int) -> Tensor:
-            return kernel(x, x[j : j + 1])[:, 0] if matrix is None else matrix[j]
-
-        return pivoted_cholesky(column, diagonal, most, tol)[0].contiguous()
+        if len(x) <= WHOLE_ROWS and not x.is_cuda:
+            self._matrix = kernel(x, x)
+            return pivoted_cholesky_of(self._matrix, most, tol)[0]
+        return pivoted_cholesky(lambda j: kernel(x, x[j : j + 1])[:, 0], diagonal, most, tol)[0].contiguous()
 
     def release(self) -> None:
-        self._factor = None
+        self._factor = self._matrix = None
 
 
 class _Column:
@@ -356,6 +382,7 @@ class _Column:
     def __init__(self, G: Factor, y: Tensor, loss: Scaled, e: Tensor) -> None:
         self.G, self.y, self.loss, self.e = G, y, loss, e
         self.low, self.high = (bound.expand_as(y) for bound in loss.box(y))
+        self.total, self.scale = 0.0, inf  # of the last call of `_difference`: what it returned, and what it divides by
 
     def solve(self, a: Tensor, aim: float) -> Tensor:
         """Return α at which the relative gap of this problem is at most ``aim``, or the best one found."""
@@ -382,14 +409,18 @@ class _Column:
         """Return θ, α, its gap and what μ shrinks by: 1 where the problem with the proximal term is not solved."""
         f, last, shrink = self.G.apply(theta), 0.0, 1.0
         value, a, free = problem.merit(theta, f)
-        for _ in range(MOST_NEWTON):
+        for number in range(MOST_NEWTON):
             image = self.G.transposed(a)
             g = theta - image
-            residual, (total, relative) = float(g.norm()), self._difference(a, image, theta, f)
+            residual, total, relative = float(g.norm()), inf, inf
+            # The difference is at least half the squared residual: it cannot be small enough before.
+            if residual**2 / 2 <= max(SOLVED * self.total, NEARLY * aim * self.scale) or number % EVERY == EVERY - 1:
+                total, relative = self._difference(a, image, theta, f)
             if relative <= NEARLY * aim and (gap := self._gap(a, image)) <= aim:
                 return image, a, gap, 1.0
-            solved = relative > aim and residual**2 / 2 <= SOLVED * total
+            solved = aim < relative < inf and residual**2 / 2 <= SOLVED * total
             if solved or residual <= LEAST_RESIDUAL * float(theta.norm()):
+                relative = self._difference(a, image, theta, f)[1] if relative == inf else relative
                 shrink = min(LEAST_SHRINK, max(SHRINK, (aim / max(relative, aim) / 4) ** 0.5))
                 break
             precise = relative <= aim and last > 0
@@ -415,7 +446,8 @@ class _Column:
         """Return the primal objective of θ, whose predictions are f and e, less the dual one of α; and its share."""
         primal = float(self.loss.value(self.y, f + self.e).sum()) + float(theta @ theta) / 2
         dual = float(self.loss.psi(self.y, a).sum()) + float(image @ image) / 2 + float(a @ self.e)
-        return primal + dual, (primal + dual) / max(abs(primal), abs(dual), torch.finfo(torch.float64).tiny)
+        self.total, self.scale = primal + dual, max(abs(primal), abs(dual), torch.finfo(torch.float64).tiny)
+        return self.total, self.total / self.scale
 
 
 class _Proximal:

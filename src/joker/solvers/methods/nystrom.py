@@ -22,7 +22,8 @@ from joker.data import Rows
 from joker.runtime import generator, tiles
 from joker.solvers.kernel_cache import KernelFunction
 
-MOST, FEWEST = 2_000, 1_000  # landmarks
+MOST, FEWEST = 2_000, 500  # landmarks
+LEAST_ROWS_PER_LANDMARK = 4  # of few rows: the factor would cost as much as many products
 ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows faster than that of the factor
 TILE = 512  # rows, on the CPU
 WIDE_ROWS = 1_024  # rows of B that are converted to float64 at a time, at most
@@ -33,7 +34,7 @@ JITTER = 10  # units in the last place of the trace that are added to K[R, R], s
 
 def landmarks(n: int, room: int, itemsize: int) -> int:
     """Return the number of landmarks for n rows where ``room`` bytes are left; 0 where they hold too few."""
-    wanted = min(MOST, max(FEWEST, n // ROWS_PER_LANDMARK), max(1, n // 2))
+    wanted = min(MOST, max(FEWEST, n // ROWS_PER_LANDMARK), max(1, n // LEAST_ROWS_PER_LANDMARK))
     while wanted and nystrom_bytes(n, wanted, itemsize) > room:
         wanted = wanted * 3 // 4
     return wanted
@@ -105,14 +106,15 @@ def factor(matrix: Tensor, jitter: float) -> Tensor:  # (r, r), float64
     Where rounding errors have made the matrix indefinite, more is added; where that does not help, the factor is that
     of its diagonal.
     """
-    step = torch.finfo(matrix.dtype).eps * len(matrix) * float(matrix.diagonal().abs().amax())
     for _ in range(MOST_JITTERS):
-        matrix.diagonal().add_(jitter)
+        if jitter:
+            matrix.diagonal().add_(jitter)
         found = torch.linalg.cholesky_ex(matrix)
         if not bool(found.info):
             root: Tensor = found.L
             return root
         del found
+        step = torch.finfo(matrix.dtype).eps * len(matrix) * float(matrix.diagonal().abs().amax())
         jitter = MORE_JITTER * max(jitter, step)
     return torch.diag(matrix.diagonal().clamp(min=torch.finfo(matrix.dtype).tiny).sqrt())
 
