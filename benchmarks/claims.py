@@ -21,8 +21,8 @@ from typing import Any
 import common
 
 UNITS = {
-    "%": 0.01, "s": 1, "ms": 1e-3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "terabytes": 1e12, "MiB": 2**20, "GiB": 2**30, "times": 1,
-    "second": 1, "seconds": 1, "minute": 60, "minutes": 60, "hour": 3600, "hours": 3600,
+    "%": 0.01, "s": 1, "ms": 1e-3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "terabytes": 1e12, "MiB": 2**20, "GiB": 2**30,
+    "times": 1, "second": 1, "seconds": 1, "minute": 60, "minutes": 60, "hour": 3600, "hours": 3600,
 }  # fmt: skip
 CLAIM = re.compile(rf"(?<![\w.,/])(\d[\d,.]*\d|\d) ?({'|'.join(map(re.escape, UNITS))})(?![\w])")
 WRITTEN = re.compile(

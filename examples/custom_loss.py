@@ -67,7 +67,8 @@ models = {
 }
 for name, model in models.items():
     seats = model.fit(X[train], y[train]).predict(X[test])
-    print(f"{name:13} cost {cost(y[test], seats):.2f}, too few seats on {np.mean(y[test] > seats):.0%} of new days")
+    short = np.mean(y[test] > seats)
+    print(f"{name:13} cost {cost(y[test], seats):.2f}, too few seats on {short:.0%} of new days")
 print(f"your own: at most {models['your own'].gap_:.1e} of the objective above the optimum")
 
 # %%

@@ -1,6 +1,6 @@
 """
-A table with categories, dates and missing values
-=================================================
+A raw table
+===========
 
 2,930 houses in Ames, Iowa, with 73 columns: sizes, years, and grades and materials as text. ``JokerRegressor`` infers
 the types of the columns, encodes them, searches the hyperparameters (kernel, bandwidth and λ), and predicts with
