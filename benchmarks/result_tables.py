@@ -591,6 +591,10 @@ FIRST_SPLIT_ONLY = {
 def tables(results: Results) -> Iterator[str]:
     """Mean ranks, joker against the best tree model of each set, intervals, calibration, and all scores."""
     found = table_summary.scores(results)
+    if "effort" in results:
+        yield f"joker had effort {results['effort']} and no limit, every other model {results['limit_seconds']:g} s."
+    elif "limit_seconds" in results:
+        yield f"The time limit of every fit was {results['limit_seconds']:g} s; a fit may exceed it by its last step."
     yield from _ranking(found)
     if cpu := table_summary.cpu_seconds(results):
         rows = [[model, f"{median(s):.1f} s", f"{max(s):.1f} s", len(s)] for model, s in cpu.items()]

@@ -56,7 +56,9 @@ def _word(found: re.Match[str]) -> str:
     return rf"{{\mathrm{{{name}}}}}" if name not in ("sqrt", "lVert", "rVert") else name
 
 
-def set_formulas(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+def set_formulas(
+    app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
     """Replace the literals of a docstring that are formulas."""
     lines[:] = LITERAL.sub(_formula, "\n".join(lines)).split("\n")
 

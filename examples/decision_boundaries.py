@@ -31,10 +31,14 @@ length, depth = np.linspace(31, 61, 150), np.linspace(12.5, 22, 150)
 grid = np.stack(np.meshgrid(length, depth), axis=-1).reshape(-1, 2)
 grid = pd.DataFrame(grid, columns=X.columns)
 ends = (length[0], length[-1], depth[0], depth[-1])
-figure, panels = plt.subplots(2, 3, figsize=(10, 6.2), sharex=True, sharey=True, layout="constrained")
+figure, panels = plt.subplots(
+    2, 3, figsize=(10, 6.2), sharex=True, sharey=True, layout="constrained"
+)
 for ax, (kernel, model) in zip(panels.flat, models.items(), strict=True):
     f = model.decision_function(grid).reshape(150, 150)
-    image = ax.imshow(f, extent=ends, origin="lower", cmap="PuOr", vmin=-1.5, vmax=1.5, aspect="auto")
+    image = ax.imshow(
+        f, extent=ends, origin="lower", cmap="PuOr", vmin=-1.5, vmax=1.5, aspect="auto"
+    )
     ax.contour(length, depth, f, levels=[0], colors="black", linewidths=1)
     ax.scatter(*X_train.to_numpy().T, c=np.where(y_train, "#3b1a5c", "#8a4500"), s=6, linewidths=0)
     ax.set_title(f"{kernel}, test accuracy {model.score(X_test, y_test):.2f}", fontsize=10)

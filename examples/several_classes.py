@@ -43,7 +43,12 @@ figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
 for marker, (name, model) in zip("osD^", models.items(), strict=True):
     which = list(model.classes_).index("VF")
     p = model.predict_proba(X_test)[:, which]
-    CalibrationDisplay.from_predictions(y_test == "VF", p, n_bins=8, name=name, ax=ax, marker=marker)
-ax.set(xlabel="predicted probability of a very fast job", ylabel="share of the jobs that were very fast")
+    CalibrationDisplay.from_predictions(
+        y_test == "VF", p, n_bins=8, name=name, ax=ax, marker=marker
+    )
+ax.set(
+    xlabel="predicted probability of a very fast job",
+    ylabel="share of the jobs that were very fast",
+)
 ax.legend(loc="upper left", fontsize=9)
 plt.show()

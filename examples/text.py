@@ -31,7 +31,9 @@ for column in with_text.columns_:
 
 plt.style.use("seaborn-v0_8-colorblind")
 figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), sharey=True, layout="constrained")
-for ax, (name, model) in zip(panels, (("artist alone", without), ("all columns", with_text)), strict=True):
+for ax, (name, model) in zip(
+    panels, (("artist alone", without), ("all columns", with_text)), strict=True
+):
     ax.plot(test["year"], model.predict(test), ".", markersize=3, label="new works")
     ax.plot([1960, 2012], [1960, 2012], color="0.4", linewidth=1, label="exact")
     ax.set(xlabel="year", title=f"{name}: R² {model.score(test, test['year']):.2f}")
