@@ -23,8 +23,11 @@ def peers(results: Results) -> Iterator[str]:
         metric = entry["metric"]
         yield f"**{name}** ({metric})"
         measured = results.get("memory") == process.FROM_THE_FIRST_FIT
-        rows = [_peer(peer, metric, found, measured) for peer, found in entry["peers"].items()]
-        head = ("peer", "kernel method", metric, "rows", "fit", "predict", "memory", "gap", "settings", "")
+        rows = [_peer(peer, metric, found) for peer, found in entry["peers"].items()]
+        head = ["peer", "kernel method", metric, "rows", "fit", "predict", "memory", "gap", "settings", ""]
+        if not measured:
+            column = head.index("memory")
+            head, *rows = (row[:column] + row[column + 1 :] for row in (head, *rows))
         yield table(head, rows)
         if judged := results["summary"].get(name):
             yield _verdict(metric, judged)
@@ -43,7 +46,7 @@ def peers(results: Results) -> Iterator[str]:
         yield "The memory of this run is left out: it was not measured from the first fit of each process."
 
 
-def _peer(name: str, metric: str, found: Results, measured: bool) -> list[object]:
+def _peer(name: str, metric: str, found: Results) -> list[object]:
     note = ""
     if "did_not_finish_in_seconds" in found:
         note = f"did not finish in {found['did_not_finish_in_seconds']:g} s" + (
@@ -66,7 +69,7 @@ def _peer(name: str, metric: str, found: Results, measured: bool) -> list[object
         f"{found['rows']:,}",
         seconds(found["fit_seconds"]),
         seconds(found["predict_seconds"]),
-        memory(found["peak_growth_bytes"]) if measured else None,
+        memory(found["peak_growth_bytes"]),
         f"{found['gap']:.2g}" if "gap" in found else None,
         settings({**parameters, **found.get("chosen", {})}),
         note,
@@ -591,6 +594,10 @@ FIRST_SPLIT_ONLY = {
 def tables(results: Results) -> Iterator[str]:
     """Mean ranks, joker against the best tree model of each set, intervals, calibration, and all scores."""
     found = table_summary.scores(results)
+    if "effort" in results:
+        yield f"joker had effort {results['effort']} and no limit, every other model {results['limit_seconds']:g} s."
+    elif "limit_seconds" in results:
+        yield f"The time limit of every fit was {results['limit_seconds']:g} s; a fit may exceed it by its last step."
     yield from _ranking(found)
     if cpu := table_summary.cpu_seconds(results):
         rows = [[model, f"{median(s):.1f} s", f"{max(s):.1f} s", len(s)] for model, s in cpu.items()]

@@ -39,12 +39,18 @@ extensions = [
     "sphinx_copybutton",
     *(["sphinx_gallery.gen_gallery"] if GALLERY else []),
 ]
-exclude_patterns = ["templates", *(["gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"] if GALLERY else ["gallery/**"])]
+exclude_patterns = [
+    "templates",
+    *(["gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"] if GALLERY else ["gallery/**"]),
+]
 templates_path = ["templates"]
 nitpicky = False
 default_role = "py:obj"
 # A build without the gallery has no pages for the links to it; `make docs` checks them.
-suppress_warnings = ["config.cache", *([] if GALLERY else ["toc.excluded", "myst.xref_missing", "ref.doc"])]
+suppress_warnings = [
+    "config.cache",
+    *([] if GALLERY else ["toc.excluded", "myst.xref_missing", "ref.doc"]),
+]
 
 # Pages in Markdown. Anchors are those of GitHub, so that the links of the pages work in both places.
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -158,8 +164,16 @@ def keep_units(app: Any, doctree: Any, docname: str) -> None:
 
 def link_names(app: Any, doctree: Any, docname: str) -> None:
     """Link names of the reference that are written as code, such as KernelSVC or joker.tune, to their pages."""
-    objects = {name: entry for name, entry in app.env.domaindata["py"]["objects"].items() if name.startswith("joker.")}
-    short = {name.removeprefix("joker."): name for name in objects if re.fullmatch(r"joker\.[A-Z]\w+", name)}
+    objects = {
+        name: entry
+        for name, entry in app.env.domaindata["py"]["objects"].items()
+        if name.startswith("joker.")
+    }
+    short = {
+        name.removeprefix("joker."): name
+        for name in objects
+        if re.fullmatch(r"joker\.[A-Z]\w+", name)
+    }
     for literal in list(doctree.findall(nodes.literal)):
         text = literal.astext().removesuffix("()")
         entry = objects.get(short.get(text, text))
@@ -181,7 +195,9 @@ def write_versions(app: Any) -> None:
     (folder / "switcher.json").write_text(json.dumps([entry]), encoding="utf-8")
 
 
-def skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+def skip_foreign(
+    app: Any, what: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
     """Leave out what a class inherits from other packages, and private names."""
     function = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
     module = getattr(function, "__module__", None)
@@ -189,7 +205,9 @@ def skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, option
     return True if foreign and what == "class" else None
 
 
-def show_settings(app: Any, what: str, name: str, member: Any, options: Any, signature: Any, returned: Any) -> Any:
+def show_settings(
+    app: Any, what: str, name: str, member: Any, options: Any, signature: Any, returned: Any
+) -> Any:
     """Show the settings of an estimator, which checks unknown names before its constructor does."""
     if what != "class" or not signature or "**settings" not in signature:
         return None

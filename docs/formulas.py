@@ -11,7 +11,7 @@ from typing import Any
 
 LITERAL = re.compile(r"(?<!`)``([^`]+)``(?!`)")
 # Signs that no code of a docstring has, and functions of one letter as losses write them.
-MATHEMATICAL = re.compile(r"[‖Σℓ²³½√⟨−·≠≥≤≈₁₂]|\|[a-z]\||^(?:max|log)\(\d? ?[-+]? ?[a-z]")
+MATHEMATICAL = re.compile(r"[‖Σℓ²³½√⟨−·≠≥≤≈±₁₂]|\|[a-z]\||^(?:max|log)\(\d? ?[-+]? ?[a-z]")
 SIGNS = {
     "⁻²": "^{-2}",
     "−": "-",
@@ -43,7 +43,7 @@ def latex(text: str) -> str:
     text = re.sub(r"√(\w)", r"\\sqrt{\1}\\,", text)
     text = re.sub(r"_([a-z]{2,})", r"_{\1}", text)  # two indices
     text = re.sub(r"(?<![\\\w{])[A-Za-z]{2,}", _word, text)
-    text = re.sub(r"‖(.+?)‖", r"\\lVert \1\\rVert ", text)
+    text = re.sub(r"‖(.+?)‖", r"{\\lVert \1\\rVert}", text)
     for sign, command in SIGNS.items():
         text = text.replace(sign, command)
     return re.sub(r"\s+", " ", text).strip()
@@ -56,7 +56,9 @@ def _word(found: re.Match[str]) -> str:
     return rf"{{\mathrm{{{name}}}}}" if name not in ("sqrt", "lVert", "rVert") else name
 
 
-def set_formulas(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+def set_formulas(
+    app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
     """Replace the literals of a docstring that are formulas."""
     lines[:] = LITERAL.sub(_formula, "\n".join(lines)).split("\n")
 

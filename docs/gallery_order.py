@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 ORDER = (
-    "decision_boundaries",
-    "quantile_bands",
-    "prediction_intervals",
-    "robust_regression",
     "raw_table",
-    "calibration_curve",
-    "rare_class",
-    "several_classes",
+    "groups_and_time",
+    "text",
+    "exact_kernel",
+    "quantile_bands",
+    "one_class",
     "lambda_path",
-    "convergence",
+    "memory_budget",
+    "onnx_serving",
+    "explanations",
+    "several_classes",
+    "rare_class",
+    "robust_regression",
     "input_bandwidths",
-    "partial_dependence",
+    "decision_boundaries",
+    "convergence",
     "learning_curve",
     "from_svc",
     "custom_loss",
     "custom_kernel",
-    "larger_than_memory",
     "save_and_load",
-    "onnx_serving",
 )
 
 

@@ -25,16 +25,16 @@ def table(rows: int, title: str) -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for step in plans[-1].steps:
-        lines.append(f"| {step.effort} | {step} | {step.rows:,} | {step.fits} | {step.seconds:.0f} |")
+        lines.append(
+            f"| {step.effort} | {step} | {step.rows:,} | {step.fits} | {step.seconds:.0f} |"
+        )
     lines.append(f"| 1 | weights by greedy selection, members fitted on all rows | {rows:,} | | |")
     return "\n".join([*lines, "", _in_all(plans)])
 
 
 def _in_all(plans: list[SearchPlan]) -> str:
     seconds = [f"{plan.seconds:.0f}" for plan in plans]
-    return (
-        f"In all about {', '.join(seconds[:-1])} and {seconds[-1]} s on two cores, for efforts 1 to {plans[-1].effort}."
-    )
+    return f"In all about {', '.join(seconds[:-1])} and {seconds[-1]} s on two cores, for efforts 1 to {plans[-1].effort}."
 
 
 def page(text: str) -> str:

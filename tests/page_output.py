@@ -30,7 +30,7 @@ def run(block: Block, page: str, names: dict[str, object]) -> str:
     """Run a block with the names of the earlier ones, and return what it prints."""
     out = io.StringIO()
     with redirect_stdout(out):
-        exec(compile(block.code, page, "exec"), names)
+        exec(compile(block.code, page, "exec", dont_inherit=True), names)
     return out.getvalue()
 
 

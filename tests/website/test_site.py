@@ -18,7 +18,9 @@ from website.chromium import Browser, find
 
 SITE = ROOT / "build" / "site"
 WIDTHS = {390: 844, 1280: 900}  # of a phone and of a desktop, with heights, in pixels
-SHOWN = ("index", "tables", "gallery/index", "api/generated/joker.KernelRidge")  # pages whose screenshots are kept
+# Pages whose screenshots are kept.
+SHOWN = ("index", "first-steps", "tables", "results", "gallery/index", "api/generated/joker.KernelRidge")
+CUT_OFF = "[...document.querySelectorAll('pre, .sig')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
 
 pytestmark = [
     pytest.mark.slow,
@@ -100,15 +102,19 @@ def test_pages_in_a_browser(width: int, address: str, browser: Browser) -> None:
         wide = browser.value("document.documentElement.scrollWidth")
         if wide > width:
             problems.append(f"{name}: {wide} pixels wide, which scrolls")
+        if width > 1_000 and (cut := browser.value(CUT_OFF)):
+            problems.append(f"{name}: {cut} blocks of code are cut off")
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", SHOWN)
-def test_screenshots(name: str, width: int, address: str, browser: Browser, tmp_path: Path) -> None:
+def test_screenshots(name: str, width: int, scheme: str, address: str, browser: Browser, tmp_path: Path) -> None:
     """Saved in the folder that JOKER_SCREENSHOTS names, for a reader to look at."""
     folder = Path(os.environ.get("JOKER_SCREENSHOTS", tmp_path))
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     browser.open(f"{address}/{name}.html", width, WIDTHS[width])
-    path = folder / f"{re.sub(r'[^a-zA-Z]+', '-', name)}-{width}.png"
+    path = folder / f"{re.sub(r'[^a-zA-Z]+', '-', name)}-{width}-{scheme}.png"
     browser.screenshot(path)
     assert path.stat().st_size > 10_000
