@@ -17,10 +17,10 @@ import joker
 from joker.errors import InvalidParameter
 from joker.tuning import trials
 from joker.tuning.ard import (
-    ArdFit,
     MIN_LOG_WEIGHT,
     POWERS,
     SEARCH_SAMPLE_ROWS,
+    ArdFit,
     FeatureWeights,
     powers_to_try,
     search_sample_rows,

@@ -40,8 +40,8 @@ GPU_STEP_SECONDS = 1e-6  # of its block solves, for each row and column
 FLOAT64_PASSES = 6.0  # passes over the kernel matrix in the time of the one in float64 that certifies the fit
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
-ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 1.5e8, 3e11
-TRIAL_SECONDS, ARD_SECONDS = 0.4, 3.0
+ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 2e8, 3e11
+TRIAL_SECONDS, ARD_SECONDS = 0.2, {QUICK_ARD_ROWS: 0.5, ARD_ROWS: 1.5}
 EPOCHS_OF_FIT = 6.0  # of the solution of a problem with some thousand rows
 
 AUTO, EQUAL = "auto", "equal"
@@ -204,7 +204,7 @@ def make_search_plan(
 
 def _search(effort: int, encoding: EncodingStep, rows: int, trials: int, sample: int, fits: int, columns: int) -> Step:
     entries = EPOCHS_OF_FIT * fits * (sample if sample < SEARCH_ROWS else rows) ** 2 * columns**0.5
-    ard = 0.0 if encoding.weights == EQUAL else ARD_SECONDS * (encoding.ard_rows / ARD_ROWS) ** 3
+    ard = 0.0 if encoding.weights == EQUAL else ARD_SECONDS[encoding.ard_rows]
     seconds = TRIAL_SECONDS * trials * columns**0.5 + ard + entries / ENTRIES_PER_SECOND
     return Step(effort, SEARCH, rows, trials, seconds, encoding)
 

@@ -141,9 +141,7 @@ def _candidates(x: Array, predictions: Array, encoding: int) -> Sequence[Spread]
 
 
 def _model(seed: int, lam: float | list[float]) -> KernelGamma:
-    return KernelGamma(
-        lam=lam, n_features=FEATURES, standardize=False, tol=TOL, block_size=BLOCK, random_state=seed
-    )
+    return KernelGamma(lam=lam, n_features=FEATURES, standardize=False, tol=TOL, block_size=BLOCK, random_state=seed)
 
 
 def _parts(n: int, blocks: Array | None, seed: int) -> Array:  # (n,)
