@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import signal
+import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from math import inf
 
 import pytest
@@ -15,10 +16,12 @@ from solvers.problems import CASES, LAMBDAS, small
 
 import joker
 from joker import kernels
-from joker.errors import InvalidParameter, StateMismatch, UnknownName
+from joker.errors import ConvergenceWarning, InvalidParameter, StateMismatch, UnknownName
 from joker.losses import Scaled, Squared
-from joker.solvers import BlockSolver, Descent, Reason, Report, Settings, certify
+from joker.runtime.warning_filters import ignoring
+from joker.solvers import BlockSolver, Descent, Reason, Report, Settings, certify, loop
 from joker.solvers.methods.random_blocks import RandomBlocks
+from joker.solvers.report import certify_in_float64
 
 HINGE = ("squared_hinge", {})
 modes = pytest.mark.parametrize("mode", ["exact", "features"])
@@ -228,6 +231,29 @@ def test_reasons_to_stop() -> None:
     assert make(max_epochs=50).run(lambda record: record.epoch >= 2).reason is Reason.ASKED
     assert all(reason.value.endswith(".") for reason in Reason)
     assert "relative gap" in str(timed)
+
+
+def test_after_the_time_limit_the_gap_is_bounded_without_a_pass_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a pass may take longer than the fit; one that ends for another reason has it."""
+    passes: list[object] = []
+
+    def noted(state: object, problem: object, point: object, seed: int) -> object:
+        passes.append(point)
+        return certify_in_float64(state, problem, point, seed)
+
+    monkeypatch.setattr(loop, "certify_in_float64", noted)
+    source = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 3, generator=source).numpy()
+    settings = {"lam": 1.0, "tol": 1e-12, "block_size": 50, "method": "random_blocks", "precision": "float32"}
+    readings = count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(readings))  # a second for each step
+    with ignoring(category=ConvergenceWarning):
+        timed = joker.KernelRidge(max_time=36, max_epochs=10**6, **settings).fit(x, x[:, 0])
+        assert not passes
+        joker.KernelRidge(max_epochs=6, **settings).fit(x, x[:, 0])
+    assert timed.stop_reason_ == Reason.TIME.value
+    assert 0 <= timed.gap_ < inf
+    assert passes
 
 
 def test_before_the_first_step_the_point_is_zero_and_certified() -> None:

@@ -18,13 +18,15 @@ import torch
 from raw_tables import FAST
 
 import joker
+from joker.errors import OutOfTime
 from joker.runtime.warning_filters import ignoring
 from joker.solvers.loop import Descent
 from joker.tables import plan as plans
+from joker.tables import refit
 from joker.tables.ensemble import EnsembleMember
 from joker.tables.plan import EFFORTS, REFIT, Step
 from joker.tables.problem import TableProblem
-from joker.tables.refit import EnsembleCandidate, TableSearch, fit_ensemble, fit_table, plan_of
+from joker.tables.refit import LEAST_LEFT, EnsembleCandidate, TableSearch, fit_ensemble, fit_table, plan_of
 from joker.tables.search import Encodings
 from joker.tables.targets import IDENTITY
 from joker.tuning import ard
@@ -250,6 +252,45 @@ def test_a_limit_within_the_first_step_gives_a_usable_model(classes: bool, monke
     assert np.isfinite(values(model, frame)).all()
     assert model.score(frame, y) > 0.4
     assert np.isfinite(model.feature_importances_).all()
+
+
+def test_a_limit_before_many_classes_are_searched_leaves_a_model_that_has_learnt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The search ends at once; the model that was fitted before it has all classes."""
+    now = [0.0]
+    monkeypatch.setattr(TimeBudget, "spent", property(lambda budget: now[0]))
+
+    def over(*given: Any, **named: Any) -> Any:
+        now[0] = HOUR
+        raise OutOfTime("the time limit ended a step, which has no result")
+
+    monkeypatch.setattr(refit, "searched", over)
+    monkeypatch.setattr(refit, "MIN_SECONDS", 1e-6)
+    x = np.random.default_rng(0).normal(size=(900, 20))
+    y = np.arange(900) % 150
+    with pytest.warns(UserWarning, match="max_time=3600 ended the fit"):
+        model = estimator(True, max_time=HOUR).fit(x, y)
+    assert model.score(x, y) > 0.5
+
+
+def test_a_fit_is_not_begun_where_too_little_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, fits = [0.0], []
+    monkeypatch.setattr(TimeBudget, "spent", property(lambda budget: now[0]))
+    search, fit = refit.searched, refit.rows_fit
+
+    def slow(*given: Any, **named: Any) -> Any:
+        now[0] = (1 - LEAST_LEFT / 2) * HOUR
+        return search(*given, **named)
+
+    monkeypatch.setattr(refit, "searched", slow)
+    monkeypatch.setattr(refit, "rows_fit", lambda *given: fits.append(given) or fit(*given))
+    frame, y = small_table()
+    with pytest.warns(UserWarning, match="max_time=3600 ended the fit"):
+        model = estimator(effort=1, max_time=HOUR).fit(frame, y)
+    assert not fits
+    assert model.stopped_by_time_
+    assert model.score(frame, y) > 0.4
 
 
 @pytest.mark.parametrize("limit", [2, 15, 40, 100])

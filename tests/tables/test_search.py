@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from raw_tables import FAST, panel
 
@@ -100,6 +101,13 @@ def test_many_inputs_have_no_laplacian(rng: np.random.Generator) -> None:
     assert found is not None
     assert found.kernels == (GAUSSIAN, MATERN12)
     assert found.relevance is False
+
+
+def test_a_wide_sparse_matrix_is_searched_without_the_laplacian() -> None:
+    for inputs, kernels in ((MAX_LAPLACIAN_INPUTS, None), (MAX_LAPLACIAN_INPUTS + 1, (GAUSSIAN, MATERN12))):
+        x = sp.random(50, inputs, density=0.1, format="csr", random_state=0)
+        given = TableProblem(x, np.arange(50.0), 0, joker.KernelRidge())
+        assert Encodings(given).only.kernels == kernels
 
 
 def test_the_second_scaling_is_another_one(rng: np.random.Generator) -> None:

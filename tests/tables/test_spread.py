@@ -9,7 +9,7 @@ import pytest
 
 import joker
 from joker.errors import InvalidData, InvalidFile, InvalidParameter
-from joker.tables.spread import MIN_ROWS, fit_spread
+from joker.tables.spread import MANY_ROWS, MIN_ROWS, PARTS, PARTS_OF_MANY, _parts, fit_spread
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 4, (600, 2))
@@ -59,6 +59,13 @@ def test_errors_that_are_alike_have_one_width() -> None:
     residuals, spread = fit(RNG.normal(size=600))
     assert spread is None
     assert residuals.rows == 600
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(MANY_ROWS - 1, PARTS), (MANY_ROWS, PARTS_OF_MANY)])
+def test_many_rows_are_crossed_in_fewer_parts(rows: int, parts: int) -> None:
+    sizes = np.bincount(_parts(rows, None, 0))
+    assert len(sizes) == parts
+    assert np.ptp(sizes) <= 1
 
 
 @pytest.mark.parametrize("errors", [np.zeros(600), NOISE[: MIN_ROWS - 1]], ids=["no errors", "few rows"])

@@ -34,6 +34,12 @@ def test_the_table_of_numbers_encodes_as_the_dense_formula(rng: np.random.Genera
     assert encoder.table.shape == (BUCKETS, VECTORS + 1)
 
 
+def test_equal_texts_have_equal_counts_in_the_order_of_the_rows() -> None:
+    several = hashed(["a word", None, "b", "a word"]).todense()
+    alone = np.vstack([hashed([text]).todense() for text in ("a word", "", "b", "a word")])
+    np.testing.assert_array_equal(several, alone)
+
+
 def test_regressions_of_training_rows_do_not_see_their_own_target(rng: np.random.Generator) -> None:
     """With targets of noise, a regression that has seen a row predicts it, and a cross-fitted one does not."""
     values, y = [f"{one} {j}{j}" for j, one in enumerate(texts(rng, 200))], rng.normal(size=200)

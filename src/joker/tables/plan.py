@@ -42,8 +42,8 @@ CERTIFICATE_PASSES = 2.0  # over the kernel matrix, after the last epoch
 FEW_INPUTS = 64  # with more, those that hardly change distances are left out of fits with the exact kernel on a GPU
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
-ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 1.5e8, 3e11
-TRIAL_SECONDS, ARD_SECONDS = 0.4, 3.0
+ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 2e8, 3e11
+TRIAL_SECONDS, ARD_SECONDS = 0.2, {QUICK_ARD_ROWS: 0.5, ARD_ROWS: 1.5}
 EPOCHS_OF_FIT = 6.0  # of the solution of a problem with some thousand rows
 
 AUTO, EQUAL = "auto", "equal"
@@ -206,7 +206,7 @@ def make_search_plan(
 
 def _search(effort: int, encoding: EncodingStep, rows: int, trials: int, sample: int, fits: int, columns: int) -> Step:
     entries = EPOCHS_OF_FIT * fits * (sample if sample < SEARCH_ROWS else rows) ** 2 * columns**0.5
-    ard = 0.0 if encoding.weights == EQUAL else ARD_SECONDS * (encoding.ard_rows / ARD_ROWS) ** 3
+    ard = 0.0 if encoding.weights == EQUAL else ARD_SECONDS[encoding.ard_rows]
     seconds = TRIAL_SECONDS * trials * columns**0.5 + ard + entries / ENTRIES_PER_SECOND
     return Step(effort, SEARCH, rows, trials, seconds, encoding)
 
