@@ -51,3 +51,22 @@ def test_a_derived_kernel_is_not_computed_as_its_base_class():
     """It may be another function of the distance; only a class that names its own function is fused."""
     assert kernels.Gaussian().own_profile == "gaussian"
     assert WithoutMatrix().own_profile is None
+
+
+class Kept(kernels.Kernel):
+    """A kernel that returns a part of a matrix, and not a copy of it."""
+
+    values = torch.ones(9, 9)
+
+    def __call__(self, x, z):
+        return self.values[: len(x), : len(z)]
+
+    def diag(self, x):
+        return x.new_ones(len(x))
+
+
+def test_the_constant_is_not_added_to_a_matrix_of_the_kernel_itself():
+    kernel = KernelWithConstant(Kept())
+    for _ in range(2):
+        assert (kernel(rows(9), rows(7)) == 2).all()
+    assert (Kept.values == 1).all()

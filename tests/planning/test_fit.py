@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -17,10 +17,11 @@ from joker import kernels, losses
 from joker.data import TensorRows, make_targets
 from joker.planning import END, EVALUATION, LAYOUT, STEP, FitMemory, FitSpec, Plan, RowReading, plan_fit
 from joker.planning.fit import plan_estimator_fit
+from joker.planning.plan import SMALL_BYTES
 from joker.prepare import build
 from joker.solvers import Problem, Settings
 from joker.solvers.methods.greedy_blocks import GreedyBlocks
-from joker.solvers.methods.method import TIMES, Method, ProblemSize
+from joker.solvers.methods.method import TIMES, Item, Method, ProblemSize
 from joker.solvers.methods.pcg import KernelPcg, NormalEquationsPcg
 from joker.solvers.methods.random_blocks import RandomBlocks
 
@@ -271,3 +272,12 @@ def test_an_item_counts_at_its_times_only() -> None:
     assert times["the point that is returned"] == {EVALUATION, END}
     assert times["the machine"] == {END}
     assert times["feature map"] == {LAYOUT, STEP, EVALUATION, END}
+
+
+def test_only_a_small_plan_without_a_budget_keeps_freed_memory() -> None:
+    small, large = (training(spec_of(n, None))[1] for n in (300, 6_000))
+    assert small.is_small
+    assert small.total < SMALL_BYTES
+    assert not replace(small, budget=10**9).is_small
+    assert not replace(small, items=(*small.items, Item("more", SMALL_BYTES))).is_small
+    assert large.is_small == (large.total <= SMALL_BYTES)

@@ -12,7 +12,13 @@ import joker
 from joker.data import SparseRows, sparse_rows
 from joker.losses import Hinge, SquaredHinge
 from joker.solvers import ProblemSize
-from joker.solvers.methods.newton import DenseFactor, Newton, SparseFactor
+from joker.solvers.methods.newton import (
+    DenseFactor,
+    Newton,
+    SparseFactor,
+    pivoted_cholesky,
+    pivoted_cholesky_of,
+)
 
 Array = NDArray[np.float64]
 
@@ -110,3 +116,37 @@ def test_the_plan_counts_the_entries_of_sparse_rows() -> None:
     model = joker.KernelSVC(kernel="linear", standardize=False).fit(x, y > 0)
     factor = next(item for item in model.plan_.items if item.name.startswith("factor"))
     assert 12 * x.nnz < factor.bytes < 200 * x.nnz < 8 * x.shape[1] ** 2
+
+
+@pytest.mark.parametrize(("most", "tol"), [(60, 1e-9), (60, 1e-3), (5, 1e-9), (60, 1e-30)])
+def test_the_factor_of_a_matrix_is_that_of_its_columns(most: int, tol: float) -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 2, dtype=torch.float64, generator=random)
+    K = torch.exp(-(torch.cdist(x, x) ** 2) / 2) + torch.diag(torch.rand(60, dtype=torch.float64, generator=random))
+    K = K if tol == 1e-30 else torch.exp(-(torch.cdist(x, x) ** 2) / 8)
+    before = K.clone()
+    found, left = pivoted_cholesky_of(K, most, tol)
+    expected, other = pivoted_cholesky(K.__getitem__, K.diagonal(), most, tol)
+    assert torch.equal(K, before)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    assert left == pytest.approx(other, abs=1e-12)
+    assert left <= tol or found.shape[1] == most
+
+
+def test_the_image_of_few_rows_is_that_of_their_kernel_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrix is kept during a step: the predictions are not computed from a kernel a second time."""
+    step, seen = Newton.step, []
+
+    def compared(method: Newton, number: int) -> None:
+        step(method, number)
+        state = method.state
+        assert method._matrix is not None
+        assert state.fresh
+        torch.testing.assert_close(state.image, state.image_of(state.alpha), rtol=1e-9, atol=1e-6)
+        seen.append(number)
+
+    monkeypatch.setattr(Newton, "step", compared)
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    model = joker.KernelSVC(loss="hinge", lam=1e-4, bandwidth=20.0, standardize=False, random_state=0)
+    assert model.fit(x, x[:, 0] > 0).gap_ <= 1e-3
+    assert seen

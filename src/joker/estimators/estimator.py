@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from inspect import signature
+from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -449,7 +450,8 @@ class KernelEstimator(CheckedParameters, CallbackSupportMixin, NotebookView, Fit
             some = input_statistics(pick(x, sampled(x.shape[0], 0)), None)
             mean, deviation = some.mean.numpy(), some.deviation.numpy()
         scaling = scaling_by(mean, deviation, bandwidths)
-        return self._specify(*self._bound(request, sample), device, 0, scaling, scored)[1]
+        seed = seed_of(self.random_state, None) if isinstance(self.random_state, Integral) else 0  # that of the fit
+        return self._specify(*self._bound(request, sample), device, seed, scaling, scored)[1]
 
     def _blank_targets(self, y: Any, device: torch.device) -> tuple[NDArray[Any], int]:  # (1, t)
         """Return a row of targets as y would be encoded, or one column, and the bytes of a class label."""

@@ -472,8 +472,8 @@ class KernelWithConstant(Kernel):
 
     def __call__(self, x: Tensor, z: Tensor) -> Tensor:  # (b, d), (k, d) -> (b, k)
         values = self.inner(x, z)
-        own = self.inner.own_profile is not None and not values.requires_grad  # any other kernel may return a view
-        return values.add_(1) if own else values + 1
+        # A kernel that is not one of joker's functions of a distance may return a view.
+        return values + 1 if self.inner.own_profile is None else values.add_(1)
 
     def diag(self, x: Tensor) -> Tensor:  # (b, d) -> (b,)
         return self.inner.diag(x) + 1

@@ -206,12 +206,12 @@ class Plan:
         """Return the bytes held at a time."""
         return sum(item.at(time) for item in self.items)
 
-    @property
+    @cached_property
     def peak(self) -> str:
         """The time at which the most is held."""
         return max(TIMES, key=self.at)
 
-    @property
+    @cached_property
     def total(self) -> int:
         """The most bytes held at any time."""
         return self.at(self.peak)

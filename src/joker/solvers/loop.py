@@ -229,8 +229,13 @@ class Descent:
         if gap.worst <= self.aim:  # the proof must not use an image with the rounding of thousands of steps
             point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None, last_gap)
             if gap.worst <= self.settings.tol:
-                (point, gap), certified = self._unrounded(point, gap), True
-                self.aim *= 1.0 if gap.worst <= self.settings.tol else AIM_SHARE
+                bounded = self._bounded(point, gap, self._enough(gap))
+                missing, excess = bounded.worst - self.settings.tol, bounded.worst - gap.worst
+                if missing > 0 and excess <= AIM_SHARE * self.settings.tol and self.state.exact and not final:
+                    self.aim, gap = self.settings.tol - excess, bounded  # further steps cost less than float64
+                else:
+                    (point, gap), certified = self._unrounded(point, gap, bounded), True
+                    self.aim *= 1.0 if gap.worst <= self.settings.tol else AIM_SHARE
             if gap.worst > self.settings.tol and (self._interval_ended() or self._check_due()):
                 self.state.reset(self.state.alpha, None if self.averaged else point[1])
         if self._interval_ended():
@@ -271,13 +276,17 @@ class Descent:
             gap = gap.with_dual(certify(self.state, self.problem, [(other, self.state.image_of(other))])[0].dual)
         return point, gap
 
-    def _unrounded(self, point: Point, gap: Gap) -> tuple[Point, Gap]:
+    def _enough(self, gap: Gap) -> float:
+        """Return the gap at which a bound on rounding errors is small enough."""
+        return max(self.settings.tol, ROUNDING_SHARE * gap.worst)
+
+    def _unrounded(self, point: Point, gap: Gap, bounded: Gap | None = None) -> tuple[Point, Gap]:
         """Return a point with a gap that counts rounding errors, which ``gap`` leaves out.
 
         A bound on them is enough where it keeps the tolerance, or hardly changes the gap, and where time is up: a pass
         over all rows may take longer than the fit. Else the image is computed in float64.
         """
-        bounded = self._bounded(point, gap, max(self.settings.tol, ROUNDING_SHARE * gap.worst))
+        bounded = self._bounded(point, gap, self._enough(gap)) if bounded is None else bounded
         better = bounded.worst <= ROUNDING_SHARE * gap.worst and bool((bounded.dual < 0).all())  # than α = 0
         wide = self.state.alpha.dtype == torch.float64
         late = self._limit() is Reason.TIME
