@@ -1,9 +1,13 @@
 """Processes that cannot meet end in time with a sentence, whatever has the port; messages are JSON and run no code."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +16,14 @@ import torch
 import joker
 from joker.distributed import facts, meeting
 from joker.errors import InvalidParameter, ProcessLost
+
+MEETS = """
+import contextlib, joker
+
+with contextlib.suppress(joker.errors.ProcessLost):
+    print("ready", flush=True)
+    joker.distributed.group(3.0).__enter__()
+"""
 
 
 @pytest.fixture
@@ -59,6 +71,19 @@ def test_a_port_that_another_program_uses(monkeypatch: pytest.MonkeyPatch, port:
 def test_a_process_that_never_starts(monkeypatch: pytest.MonkeyPatch, rank: str) -> None:
     monkeypatch.setenv("RANK", rank)
     assert "not all of them have answered there" in refusal(0.2)
+
+
+def test_a_process_that_counts_on_more_of_them(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    """It ends when it has not met all, and the next step of torch would try to reach it for several times the limit."""
+    others = {**os.environ, "RANK": "1", "WORLD_SIZE": "3", "PYTHONPATH": str(Path(joker.__file__).parents[1])}
+    monkeypatch.setenv("RANK", "0")
+    with subprocess.Popen([sys.executable, "-c", MEETS], env=others, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        began = time.monotonic()
+        assert "not all of them have answered there" in refusal(3.0)
+        assert time.monotonic() - began < 10
+        assert other.wait(30) == 0
 
 
 @pytest.mark.usefixtures("port")

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 import joker
-from joker.errors import JokerError
+from joker.errors import InvalidFile, JokerError
 from joker.models import files as model_files
 
 RNG = np.random.default_rng(0)
@@ -104,6 +104,20 @@ def test_text_takes_no_more_memory_than_its_length_says(
         assert tracemalloc.get_traced_memory()[1] < 30e6
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["dict", "tuple", "list"])
+def test_values_in_values_are_refused(kind: str, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model with a hundred dictionaries in one another could be read, and not be shown."""
+    document, tensors = files["stored"]
+    value: Any = 0
+    for _ in range(120):
+        value = {"dict": {"dict": [["a", value]]}, "tuple": {"tuple": [value]}, "list": [value]}[kind]
+    for place in (("settings", "class_weight"), ("history",), ("fitted", "stop_reason")):
+        write(tmp_path / "wrong.joker", changed(document, place, value), tensors, monkeypatch)
+        with pytest.raises(InvalidFile, match="more than 100 lists or objects in one another"):
+            joker.load(tmp_path / "wrong.joker")
+        count(REFUSED)
 
 
 def test_models_that_name_the_same_columns_share_them(

@@ -10,7 +10,7 @@ import pytest
 from faults.campaign import REFUSED, VERIFIED, count
 
 import joker
-from joker.errors import JokerError
+from joker.errors import InvalidData, JokerError
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -125,3 +125,36 @@ def test_tables_of_extreme_numbers(part: str, size: float, tmp_path: Path) -> No
     assert np.array_equal(joker.load(tmp_path / "m.joker").predict(rows), model.predict(rows))
     assert np.abs(model.predict(rows) / targets - Y).max() < 2
     count(VERIFIED)
+
+
+LARGE: dict[str, Any] = {
+    "exact": joker.KernelSVC(kernel="polynomial", random_state=0),
+    "features": joker.KernelSVC(kernel="polynomial", n_features=20, random_state=0),
+    "probabilities": joker.KernelLogistic(kernel="polynomial", random_state=0),
+    "gamma": joker.KernelGamma(kernel="polynomial", random_state=0),
+    "components": joker.KernelPCA(n_components=2, kernel="polynomial", random_state=0),
+    "landmarks": joker.KernelTransformer(n_components=10, kernel="polynomial", random_state=0),
+    "random features": joker.KernelTransformer(method="random", n_components=10, kernel="polynomial", random_state=0),
+    "linear": joker.KernelRidge(kernel="linear", random_state=0),
+    "gaussian": joker.KernelSVC(random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_rows_that_are_far_larger_than_those_of_the_fit(name: str) -> None:
+    """Where kernel values overflow, there is no class, number or feature, and a sentence names the first row."""
+    y = np.exp(Y) if name in ("gamma", "linear") else np.where(Y > 0, "a", "b")
+    model = LARGE[name].fit(X, y)
+    for size in (1e100, 1e160, 1e300):
+        rows = np.where(np.arange(N)[:, None] >= 3, size * X, X)
+        try:
+            found = model.transform(rows) if hasattr(model, "transform") else model.predict(rows)
+        except InvalidData as error:
+            assert "that of row 3 is not" in str(error)  # noqa: PT017
+            assert name not in ("linear", "gaussian")
+            count(REFUSED)
+            continue
+        assert size == 1e100 or name in ("linear", "gaussian")
+        if found.dtype.kind == "f":
+            assert np.isfinite(found).all()
+        count(VERIFIED)

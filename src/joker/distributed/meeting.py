@@ -15,6 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 from joker.errors import InvalidParameter, ProcessLost
 
 IN_USE = "EADDRINUSE"  # in the error of torch
+HERE = "joker/{}"  # the key of a process
 MARGIN = 2.0  # seconds after which torch has raised the error of a limit of time, where it has one
 
 
@@ -51,7 +52,11 @@ def _met(address: str, port: str, timeout: float) -> tuple[Any, int, int] | Exce
         try:
             if os.environ.get("RANK", "0") != "0" and port.isdigit():
                 _wait_for_listener(address, int(port), timeout)
-            store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
+            limit = timedelta(seconds=timeout)
+            store, rank, size = next(rendezvous("env://", timeout=limit))
+            # One that counts on more processes is missed here; the next step tries for several times the limit.
+            store.set(HERE.format(rank), str(size))
+            store.wait([HERE.format(other) for other in range(size)], limit)
             met.append((store, rank, size))
         except Exception as error:
             met.append(error)

@@ -21,7 +21,7 @@ from joker.data import Rows, Scaling
 from joker.data.arrays import FLOATS, INPUT_DTYPES, arrays_of, as_array, copied_bytes, numbered_rows, rows_of
 from joker.distributed import current
 from joker.distributed.facts import VERSIONS
-from joker.errors import EdgeOfPath
+from joker.errors import EdgeOfPath, InvalidData
 from joker.estimators import resolve
 from joker.estimators.inputs import (
     TrainingSet,
@@ -234,8 +234,19 @@ class FittedModel(BaseEstimator):
                 f = part.cpu().numpy().astype(self._result_dtype, copy=False)
                 f *= self._target_scale
                 f += self._offset
+                check_predictions(f, tile.start)
                 result[tile] = decode(f)
         return result
+
+
+def check_predictions(f: NDArray[Any], first: int) -> None:  # (n, t), of rows from this one
+    """Raise InvalidData instead of returning a prediction that is not finite."""
+    if not np.isfinite(f).all():
+        row = first + int(np.argmin(np.isfinite(f).all(axis=1)))
+        raise InvalidData(
+            f"predictions must be finite; that of row {row} is not: its inputs are too large for the kernel of this "
+            "model, or the fit has found no finite weights. Check the unit of the inputs, and the report of the fit."
+        )
 
 
 def bound(machine: Machine, x: Any) -> tuple[Machine, Any]:

@@ -23,7 +23,7 @@ from joker.errors import InvalidParameter, UnknownName
 from joker.estimators import resolve
 from joker.estimators.docstrings import documented_transformer
 from joker.estimators.estimator import CheckedParameters
-from joker.estimators.model import FittedModel
+from joker.estimators.model import FittedModel, check_predictions
 from joker.features import FeatureMap
 from joker.kernels import Kernel
 from joker.kernels.kernel import matvec
@@ -374,6 +374,7 @@ class KernelTransformer(KernelTransform):
         result = np.empty((len(x), self._n_features_out))
         for rows in _feature_tiles(x, self._machine.features):
             result[rows] = self._machine.features(x[rows]).cpu().numpy()
+            check_predictions(result[rows], rows.start)
         return result
 
 

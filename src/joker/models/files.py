@@ -37,6 +37,7 @@ VERSION = 4  # the newest version; raised when an older reader would compute oth
 KEY = "joker"  # of the safetensors metadata
 PREFIX_BYTES = 8  # the length of the header, as an integer
 MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors
+MAX_DEPTH = 100  # of lists and objects in one another; those of a model are about 20 deep
 READ_BYTES = 2**20  # of one read while the checksum is computed
 DTYPES = {  # by their names in safetensors
     "BOOL": torch.bool,
@@ -397,7 +398,20 @@ def _parse(header: bytes, source: Path) -> tuple[list[_StoredTensor], Document]:
         raise InvalidFile(_not_joker(source, "its document is of another program"))
     if not whole:
         raise InvalidFile(_not_joker(source, "its tensors do not follow one another"))
+    if not _is_flat(document):
+        raise InvalidFile(_not_joker(source, f"its document has more than {MAX_DEPTH} lists or objects in one another"))
     return stored, document
+
+
+def _is_flat(document: Document) -> bool:
+    """Whether functions that call themselves for each level of a document can read what becomes of it."""
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        inner = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [one for parts in inner for one in parts if isinstance(one, dict | list)]
+        if not level:
+            return True
+    return False
 
 
 def _not_joker(source: Path, why: str) -> str:

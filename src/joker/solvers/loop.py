@@ -274,13 +274,14 @@ class Descent:
     def _unrounded(self, point: Point, gap: Gap) -> tuple[Point, Gap]:
         """Return a point with a gap that counts rounding errors, which ``gap`` leaves out.
 
-        A bound on them is enough where it keeps the tolerance, or hardly changes the gap. Else the image is computed
-        in float64.
+        A bound on them is enough where it keeps the tolerance, or hardly changes the gap, and where time is up: a pass
+        over all rows may take longer than the fit. Else the image is computed in float64.
         """
         bounded = self._bounded(point, gap, max(self.settings.tol, ROUNDING_SHARE * gap.worst))
         better = bounded.worst <= ROUNDING_SHARE * gap.worst and bool((bounded.dual < 0).all())  # than α = 0
         wide = self.state.alpha.dtype == torch.float64
-        if wide or bounded.worst <= self.settings.tol or better or not bool(gap.sums.isfinite().all()):
+        late = self._limit() is Reason.TIME
+        if late or wide or bounded.worst <= self.settings.tol or better or not bool(gap.sums.isfinite().all()):
             return point, bounded
         precise = certify_in_float64(self.state, self.problem, point, self.settings.seed)
         return (point, bounded) if bounded.worst < precise[1].worst else precise

@@ -152,21 +152,23 @@ def certify_unrounded(
         for count in MORE_SAMPLED:
             if result.worst <= enough or result.worst == inf or count > MOST_SHARE * len(state.x):
                 break
-            excess = _sampled_excess(state, problem, points[0], sums[0], found[0][0], seed, count)
-            if excess is None:
-                break
-            sums[0, 0] = torch.minimum(sums[0, 0], sums[0, 3] + excess)
+            excess, largest = _sampled_excess(state, problem, points[0], sums[0], found[0][0], seed, count)
+            if bool((largest > found[0][0]).any()):  # the bound was too small: begin again with a larger one
+                found[0] = torch.maximum(found[0][0], SAFETY * largest), found[0][1]
+                sums = _sums(state, problem, points, [error for error, _ in found])
+            else:
+                sums[0, 0] = torch.minimum(sums[0, 0], sums[0, 3] + excess)
             result = gap()
     return result
 
 
 def _sampled_excess(
     state: State, problem: Problem, point: Point, sums: Tensor, error: Tensor, seed: int, count: int
-) -> Tensor | None:  # sums (4, t), error (t,) -> (t,)
-    """Return by how much Σ c ℓ + α f is larger than in the working precision, from the errors of some rows.
+) -> tuple[Tensor, Tensor]:  # sums (4, t), error (t,) -> (t,), (t,)
+    """Return by how much Σ c ℓ + α f is larger than in the working precision, and the largest error that was found.
 
     Rows are drawn with probabilities in proportion to what errors of the size ``error`` would add. The sample gives the
-    mean and its standard error. None is returned where an error is larger than ``error``.
+    mean and its standard error. They hold where no error is larger than ``error``.
     """
     alpha, image = point
     share = 1 / (sums[3] + 0.5 * sums[1]).clamp(min=torch.finfo(torch.float64).tiny)  # of the primal objective
@@ -183,17 +185,16 @@ def _sampled_excess(
     ends = sizes.cpu().cumsum(0)
     total = ends[-1]
     if not bool(total > 0) or not bool(total.isfinite()):
-        return None
+        return torch.full_like(error, inf), torch.zeros_like(error)
     places = torch.rand(count, dtype=torch.float64, generator=generator(seed, "excess")) * total
     chosen = torch.searchsorted(ends, places, right=True).clamp_(max=len(alpha) - 1).to(alpha.device)
     errors = state.group.broadcast_(state.prediction_errors(alpha, image, chosen))
-    if not bool((errors.abs() <= error).all()):
-        return None
     _, y, loss, a, f = most(chosen, image[chosen])
     found = loss.value(y, f - errors) - loss.value(y, f) - a * errors
     found = found.mul_((total.to(found) / sizes[chosen])[:, None])  # each an estimate of the sum over all rows
     spread, unseen = found.std(0) / count**0.5, total.to(share) / share
-    return _mean((found.mean(0) + STANDARD_ERRORS * spread + UNSEEN / count * unseen).clamp_(min=0), loss.group)
+    excess = (found.mean(0) + STANDARD_ERRORS * spread + UNSEEN / count * unseen).clamp_(min=0)
+    return _mean(excess, loss.group), errors.abs().amax(0)
 
 
 class _Rounded(NamedTuple):

@@ -65,8 +65,13 @@ MIN_FOLDS = 3  # for errors that are as of members on all rows
 LEAST_LEARNT = 0.7  # share of the errors with three quarters of the rows
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
-LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 3e5  # of wide tables, and of tables with many classes: inputs and classes of rows
+# Inputs and classes of its rows, for each second of the limit: tables are wide, or have many classes.
+LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 1.5e5
+MOST_LIMIT = 10.0  # seconds, that count for it
 FIRST_EPOCHS = 2
+FIRST_SHARE = 0.25  # of the time limit that its fit may take, before the first search
+LEAST_LEFT = 0.05  # share of the time limit, below which the first fit on all rows of a search is not begun
+MOST_GAP = 0.5  # of a model that is preferred for its settings: that of a fit which has hardly begun is 1
 MIN_SECONDS = 0.1  # that a fit has after the time limit
 
 
@@ -266,6 +271,7 @@ class TableSearch:
         self.candidates: list[EnsembleCandidate] = []
         self.leaderboard: list[dict[str, Any]] = []
         self.begun: tuple[EncodingCandidate, Any] | None = None  # the first encoding with the settings found for it
+        self.standby: FittedEnsemble | None = None  # what a time limit that leaves no candidate returns
 
     def _goal(self, transform: str | None, with_trend: bool) -> Goal:
         target = None if transform is None else fit_number_target(self.problem.y, transform)
@@ -292,9 +298,9 @@ class TableSearch:
             if self.problem.clock.stopped:
                 break
         progress(len(self.plan.steps), len(self.plan.steps) + 1, "members on all rows")
-        best = best or self._first_model()
+        best = best or self._without_candidate()
         best = replace(best, losses=losses, leaderboard=self.leaderboard)
-        return best if self.problem.clock.is_over() else self._on_all_rows(best)
+        return best if self.problem.clock.stopped or self.problem.clock.is_over() else self._on_all_rows(best)
 
     def _do(self, step: Step) -> None:
         if step.kind == REFIT:
@@ -308,6 +314,8 @@ class TableSearch:
         self._check_time()
         if encoding is None:
             return
+        if self.problem.clock.limit < float("inf") and self.standby is None:
+            self.standby = self._first_model(encoding, self.problem.estimator, self._first_seconds())
         self._add(self._searched(encoding, step, goal, quick=step.effort == 1))
 
     def _add(self, candidate: EnsembleCandidate) -> None:
@@ -317,6 +325,14 @@ class TableSearch:
         """A step that the time limit has ended has no result."""
         if self.problem.clock.is_over():
             raise OutOfTime("the time limit ended a step, which has no result")
+
+    def _check_time_left(self) -> None:
+        """The same before the first fit on all rows of a search, where too little time is left for it."""
+        clock = self.problem.clock
+        clock.stopped |= not self.candidates and clock.left < LEAST_LEFT * clock.limit < float("inf")
+        if clock.stopped:
+            raise OutOfTime("too little time is left for the fit of a step, which has no result")
+        self._check_time()
 
     def _check_fit(self, model: Any) -> None:
         """The same, except for a first model that is good enough to stand in."""
@@ -350,7 +366,7 @@ class TableSearch:
         facts = {"scaling": encoding.scaling, "weights": encoding.weights, "target": _name_of(goal)}
         self.leaderboard += [{"effort": step.effort, **facts, **trial} for trial in trials]
         self.begun = self.begun or (encoding, model)
-        self._check_time()
+        self._check_time_left()
         self.used.append(encoding.encoding)
         number = len(self.used) - 1
         if not self.folds:
@@ -439,18 +455,36 @@ class TableSearch:
         gain = MIN_GAIN_OF_MANY_ROWS if self.plan.many_rows else MIN_GAIN
         return fit_ensemble(self.problem, list(self.used), self.candidates, self.folds, self.leaderboard, gain)
 
-    def _first_model(self) -> FittedEnsemble:
-        """Return a model on few rows, where the time limit has left no candidate."""
-        problem, estimator = self.problem, self.problem.estimator
-        encoding = self.encodings.only if self.encodings.one_encoding else self.encodings.scaled[0].candidate()
+    def _without_candidate(self) -> FittedEnsemble:
+        """Return what there is where the time limit has left no candidate: a model on few rows.
+
+        It has the settings that a search has found, unless the time for that was too short; else it is the one that was
+        fitted before the search.
+        """
         if self.begun is not None:
-            encoding, estimator = self.begun
-        count = int(np.clip(FIRST_ENTRIES // (encoding.x.shape[1] + problem.classes), LEAST_FIRST_ROWS, FIRST_ROWS))
+            found = self._first_model(*self.begun, MIN_SECONDS)
+            if self.standby is None or _gap(found) <= max(MOST_GAP, _gap(self.standby)):
+                return found
+        if self.standby is not None:
+            return self.standby
+        encodings = self.encodings
+        encoding = encodings.only if encodings.one_encoding else encodings.scaled[0].candidate()
+        return self._first_model(encoding, self.problem.estimator, self._first_seconds())
+
+    def _first_seconds(self) -> float:
+        return FIRST_SHARE * min(self.problem.clock.limit, MOST_LIMIT)
+
+    def _first_model(self, encoding: EncodingCandidate, estimator: Any, seconds: float) -> FittedEnsemble:
+        """Return a model on few rows."""
+        problem = self.problem
+        width = encoding.x.nnz / len(problem.y) if sp.issparse(encoding.x) else encoding.x.shape[1]
+        entries = FIRST_ENTRIES * min(problem.clock.limit, MOST_LIMIT) // (width + problem.classes)
+        count = int(np.clip(entries, LEAST_FIRST_ROWS, FIRST_ROWS))
         rows = np.sort(np.random.RandomState(problem.seed).permutation(len(problem.y))[:count])
         if problem.classes:  # rows of every class
             rows = np.union1d(np.unique(problem.y, return_index=True)[1], rows)
         model = clone(estimator).set_params(
-            tol=FAR, max_epochs=FIRST_EPOCHS, random_state=problem.seed, max_time=MIN_SECONDS
+            tol=FAR, max_epochs=FIRST_EPOCHS, random_state=problem.seed, max_time=max(seconds, MIN_SECONDS)
         )
         goal = replace(self.goals[0], trends=None)
         model.fit_sample((pick(encoding.x, rows), goal.y[rows], problem.given_weights(rows)))
@@ -628,6 +662,10 @@ class TableSearch:
             model = self.for_more_rows(candidate, candidate.larger_fits[-1], len(rows))
             return replace(rows_fit(self.problem, model, candidate.x, left, rows), once=True)
         return rows_fit(self.problem, clone(member.model), candidate.x, left, rows)
+
+
+def _gap(fitted: FittedEnsemble) -> float:
+    return float(fitted.ensemble.members[0].model.gap_)
 
 
 def _same_fit(done: Step, step: Step) -> bool:

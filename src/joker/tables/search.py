@@ -142,13 +142,12 @@ class UnweightedEncoding:
 
     def candidate(self) -> EncodingCandidate:
         """Return the candidate with equal weights."""
-        tried = None if self.has_laplacian else (GAUSSIAN, MATERN12)
-        return EncodingCandidate(self.encoding, self.x, self.scaling, EQUAL, tried)
+        return EncodingCandidate(self.encoding, self.x, self.scaling, EQUAL, affordable_kernels(self.x))
 
     @property
     def has_laplacian(self) -> bool:
         """Whether the Laplacian kernel is tried."""
-        return bool(self.x.shape[1] <= MAX_LAPLACIAN_INPUTS)
+        return affordable_kernels(self.x) is None
 
     def weighted(self, weights: Array, kernel: str) -> EncodingCandidate:
         """Return a candidate with weights for a kernel."""
@@ -156,6 +155,11 @@ class UnweightedEncoding:
         # The weights for distances of one kernel suit the other kernel of these distances, too.
         tried = (MATERN12, GAUSSIAN) if kernel == MATERN12 else (kernel,)
         return EncodingCandidate(own, x, self.scaling, f"for {kernel}", tried)
+
+
+def affordable_kernels(x: Any) -> tuple[str, ...] | None:  # (n, d)
+    """Return the kernels that a search of these inputs tries; None: its own, the Laplacian as well."""
+    return None if x.shape[1] <= MAX_LAPLACIAN_INPUTS else (GAUSSIAN, MATERN12)
 
 
 class Encodings:
@@ -218,7 +222,8 @@ class Encodings:
         """The encoding where there is only one."""
         problem = self.problem
         if not self.is_table:
-            return EncodingCandidate(None, problem.inputs, "none", EQUAL, relevance=AUTO)
+            tried = affordable_kernels(problem.inputs)
+            return EncodingCandidate(None, problem.inputs, "none", EQUAL, tried, relevance=AUTO)
         encoding, x = fit_encoding(problem.inputs, problem.y, problem.classes, kinds=self.kinds, seed=problem.seed)
         return EncodingCandidate(encoding, x, ROBUST, EQUAL, relevance=AUTO)
 
