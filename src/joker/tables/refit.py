@@ -327,11 +327,11 @@ class TableSearch:
             raise OutOfTime("the time limit ended a step, which has no result")
 
     def _check_time_left(self) -> None:
-        """The same before the first fit on all rows of a search, where too little time is left for it."""
+        """The same before the first fit on all rows of a search, where too little time remains for it."""
         clock = self.problem.clock
         clock.stopped |= not self.candidates and clock.left < LEAST_LEFT * clock.limit < float("inf")
         if clock.stopped:
-            raise OutOfTime("too little time is left for the fit of a step, which has no result")
+            raise OutOfTime("too little time remains for the fit of a step, which has no result")
         self._check_time()
 
     def _check_fit(self, model: Any) -> None:
