@@ -26,6 +26,7 @@ train, test = (wages.iloc[rows] for rows in next(halves))
 
 settings = dict(effort=1, random_state=0)
 with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
     random = JokerRegressor(**settings).fit(train, "lwage")
 print("joker warns:", said[0].message)
 grouped = JokerRegressor(groups="person", **settings).fit(train, "lwage")
@@ -42,6 +43,7 @@ cut = len(computers) * 4 // 5
 train, test = computers.iloc[:cut], computers.iloc[cut:]
 
 with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
     random = JokerRegressor(**settings).fit(train, "price")
 print("joker warns:", said[0].message)
 later = JokerRegressor(time="trend", **settings).fit(train, "price")

@@ -39,7 +39,7 @@ def check_figures(plt: Any, folder: Path) -> None:
     assert numbers, "an example shows a figure"
     for number in numbers:
         figure = plt.figure(number)
-        for ax in (ax for ax in figure.axes if ax.axison and ax.has_data()):
+        for ax in (ax for ax in figure.axes if ax.axison and ax.has_data() and ax.get_label() != "<colorbar>"):
             shared = figure.get_supxlabel() or len(ax.get_shared_x_axes().get_siblings(ax)) > 1
             assert ax.get_xlabel() or shared, "the horizontal axis has no label"
             beside = len(ax.get_shared_y_axes().get_siblings(ax)) > 1
