@@ -329,7 +329,9 @@ def test_the_accelerator_agrees(kernel, d):
     kernel = kernel.with_bandwidth(SIGMA * math.sqrt(d))
     torch.testing.assert_close(kernel(x.cuda(), z.cuda()).cpu(), kernel(x, z), rtol=1e-4, atol=1e-5)
     if isinstance(kernel, Stationary):
-        assert torch.equal(kernel.with_bandwidth(0.1)(x.cuda(), x.cuda()).diagonal().cpu(), torch.ones(300))
+        least = 1 - 1e-3 if isinstance(kernel, kernels.Gaussian) else 1.0  # as on the CPU
+        found = kernel.with_bandwidth(0.1)(x.cuda(), x.cuda()).diagonal()
+        assert bool((found >= least).all() and (found <= 1).all())
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplacian", "matern12", "matern32", "matern52"])
