@@ -11,6 +11,7 @@ import pytest
 
 import joker
 from joker import interrupts
+from joker.cli import app
 
 SOURCE = Path(joker.__file__).parents[1]
 INTERRUPTING = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n"
@@ -65,3 +66,16 @@ def test_an_interrupt_at_the_end(tmp_path: Path, how: str) -> None:
     assert done.stdout.startswith("joker ")
     assert ("Traceback" in done.stderr) == (how == "other")
     assert done.returncode == 0
+
+
+def test_an_interrupt_before_and_after_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(app, "program", interrupt)
+        assert (app.main(["info"]), capsys.readouterr().err) == (130, "Interrupted.\n")
+    monkeypatch.setattr(app, "_run", interrupt)
+    assert (app.main(["info"]), capsys.readouterr().err) == (130, "")

@@ -58,8 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else list(arguments)
     alone = os.environ.get("WORLD_SIZE", "1") in ("", "1")  # a launcher of several processes sets it
-    status = _run(given) if alone else run_together(lambda: _run(given), given)
-    interrupts.ignore_at_end()
+    try:
+        status = _run(given) if alone else run_together(lambda: _run(given), given)
+        interrupts.ignore_at_end()
+    except KeyboardInterrupt:  # a second one, after the command has ended
+        interrupts.ignore_at_end()
+        return INTERRUPTED
     return status
 
 
@@ -68,7 +72,8 @@ def _run(arguments: list[str]) -> int:
         program()(arguments, prog_name="joker")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # before the command begins
+        print("Interrupted.", file=sys.stderr)
         return INTERRUPTED
     return 0
 
