@@ -37,7 +37,7 @@ def test_landmarks_fit_their_room() -> None:
     assert landmarks(20_000, 10**12, 4) == 2_000
     assert landmarks(8_000, 10**12, 4) == 800
     assert landmarks(3_000, 10**12, 4) == 500
-    assert landmarks(100, 10**12, 4) == 25
+    assert landmarks(100, 10**12, 4) == 50
     for room in (10**5, 10**6, 10**8):
         assert nystrom_bytes(20_000, landmarks(20_000, room, 4), 4) <= room
 

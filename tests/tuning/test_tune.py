@@ -480,7 +480,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"sample_weight": np.eye(30)[0]}, InvalidData, "at least 10 rows of positive weight; got 1"),
     ({"y": np.where(Y > 0, np.nan, Y)}, ValueError, "NaN"),
     ({"y": Y[:-1]}, ValueError, "inconsistent numbers of samples"),
-    ({"y": np.zeros(30, int)}, InvalidData, "at least two classes"),
+    ({"y": np.zeros(30, int)}, InvalidData, "rows of two classes"),
     ({"y": [["a", "b"]] * 30}, InvalidData, "y must be numbers, or one column of classes"),
     ({"y": [{}] * 30}, InvalidData, "y must be numbers, or one column of classes"),
     ({"y": ["a", "b"] * 15, "estimator": joker.KernelRidge()}, ValueError, "numeric"),

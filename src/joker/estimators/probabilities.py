@@ -114,20 +114,14 @@ class Calibration:
 
 
 def fit_calibration(
-    f: Array,
-    codes: Array,
-    w: Array | None,
-    wrong_rows: float = 0.0,
-    *,
-    offsets: bool = True,
-    start: Calibration | None = None,
+    f: Array, codes: Array, w: Array | None, wrong_rows: float = 0.0, *, offsets: bool = True
 ) -> Calibration:
     """Minimise the log loss of held-out rows over slope and offsets, with a small penalty on the offsets.
 
     ``f`` (n, classes) are decision values, ``codes`` (n,) the classes and ``w`` (n,) the weights of the rows.
     ``wrong_rows`` is the weight, in rows, of classes drawn at random: where every row is right, the slope would have no
     bound otherwise; one row is Platt's correction (Advances in Large Margin Classifiers, 1999). Without ``offsets``
-    only the slope is fitted (temperature scaling). ``start`` is where the search begins.
+    only the slope is fitted (temperature scaling).
     """
     from scipy.optimize import minimize
 
@@ -149,8 +143,7 @@ def fit_calibration(
         gradient = np.concatenate([[np.sum(difference * f) * slope], difference.sum(axis=0) + OFFSET_PENALTY * shifts])
         return float(-np.sum(weights * log_p) + OFFSET_PENALTY / 2 * np.sum(shifts**2)), gradient
 
-    start = Calibration(DEFAULT_SLOPE, np.zeros(classes)) if start is None else start
-    first = np.concatenate([[np.log(start.slope)], start.offsets])
+    start = np.concatenate([[np.log(DEFAULT_SLOPE)], np.zeros(classes)])
     bounds = [LOG_SLOPES, *[OFFSETS if offsets else (0.0, 0.0)] * classes]
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
     return Calibration(float(np.exp(found.x[0])), found.x[1:])

@@ -164,7 +164,7 @@ def unit_of_squares(y: Any) -> NDArray[Any]:  # (), or (t,)
     values = np.asarray(y)
     if values.dtype.kind != "f" or not values.size:
         return np.ones(())
-    size = np.abs(values).max(axis=0)
+    size = np.abs(values).max(axis=0).astype(np.float64)
     return np.where((size > 0) & ((size < SMALL) | (size > 1 / SMALL)) & np.isfinite(size), size, 1.0)
 
 

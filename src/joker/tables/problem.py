@@ -96,11 +96,5 @@ class TableProblem:
             return lambda f: mean_deviance(deviance, y, f[:, 0], w)
         if not self.classes:
             return lambda f: float(np.average((f[:, 0] - y) ** 2, weights=w))
-        labels, last = np.arange(self.classes), None
-
-        def log_loss_of(f: Array) -> float:
-            nonlocal last  # a mean of other members has almost the same calibration
-            last = fit_calibration(f, y, w, start=last)
-            return float(log_loss(y, last.probabilities(f), sample_weight=w, labels=labels))
-
-        return log_loss_of
+        labels = np.arange(self.classes)
+        return lambda f: log_loss(y, fit_calibration(f, y, w).probabilities(f), sample_weight=w, labels=labels)

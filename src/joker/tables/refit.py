@@ -67,7 +67,7 @@ MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
 # Inputs and classes of its rows, for each second of the limit: tables are wide, or have many classes.
 LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 1.5e5
-MOST_LIMIT = 10.0  # seconds, that count for it
+LEAST_LIMIT, MOST_LIMIT = 2.0, 10.0  # seconds, that count for it
 FIRST_EPOCHS = 2
 FIRST_SHARE = 0.25  # of the time limit that its fit may take, before the first search
 LEAST_LEFT = 0.05  # share of the time limit, below which the first fit on all rows of a search is not begun
@@ -478,7 +478,8 @@ class TableSearch:
         """Return a model on few rows."""
         problem = self.problem
         width = encoding.x.nnz / len(problem.y) if sp.issparse(encoding.x) else encoding.x.shape[1]
-        entries = FIRST_ENTRIES * min(problem.clock.limit, MOST_LIMIT) // (width + problem.classes)
+        limit = min(max(problem.clock.limit, LEAST_LIMIT), MOST_LIMIT)
+        entries = FIRST_ENTRIES * limit // (width + problem.classes)
         count = int(np.clip(entries, LEAST_FIRST_ROWS, FIRST_ROWS))
         rows = np.sort(np.random.RandomState(problem.seed).permutation(len(problem.y))[:count])
         if problem.classes:  # rows of every class

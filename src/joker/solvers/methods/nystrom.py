@@ -24,6 +24,7 @@ from joker.solvers.kernel_cache import KernelFunction
 
 MOST, FEWEST = 2_000, 500  # landmarks
 LEAST_ROWS_PER_LANDMARK = 4  # of few rows: the factor would cost as much as many products
+VERY_FEW = 1_000  # rows, of which half are landmarks: their factor costs nothing
 ROWS_PER_LANDMARK = 10  # more landmarks save products with K, whose cost grows faster than that of the factor
 TILE = 512  # rows, on the CPU
 WIDE_ROWS = 1_024  # rows of B that are converted to float64 at a time, at most
@@ -34,7 +35,8 @@ JITTER = 10  # units in the last place of the trace that are added to K[R, R], s
 
 def landmarks(n: int, room: int, itemsize: int) -> int:
     """Return the number of landmarks for n rows where ``room`` bytes are left; 0 where they hold too few."""
-    wanted = min(MOST, max(FEWEST, n // ROWS_PER_LANDMARK), max(1, n // LEAST_ROWS_PER_LANDMARK))
+    most = n // 2 if n <= VERY_FEW else max(VERY_FEW // 2, n // LEAST_ROWS_PER_LANDMARK)
+    wanted = min(MOST, max(FEWEST, n // ROWS_PER_LANDMARK), max(1, most))
     while wanted and nystrom_bytes(n, wanted, itemsize) > room:
         wanted = wanted * 3 // 4
     return wanted
