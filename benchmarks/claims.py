@@ -98,7 +98,6 @@ CLAIMS: dict[str, dict[str, str]] = {
         "and are narrower by N on average": "joker.tables.spread:MIN_GAIN",
         "a relative duality gap of N": "joker.tables.refit:TOL_OF_MANY_ROWS",
         "held-out rows falls by N": "joker.tables.refit:MIN_NARROWER_GAIN",
-        "hardly change distances (N of their variance": "joker.tables.search:SMALL_SHARE",
         "kernel matrix takes at most N": "joker.estimators.resolve:EXACT_SECONDS",
     },
     "docs/tuning.md": {

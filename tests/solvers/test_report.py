@@ -65,6 +65,22 @@ def test_the_gap_of_a_sample_is_that_of_the_errors_where_they_lower_it() -> None
     assert found.worst >= certify(state, problem, [(alpha, image)])[0].worst
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_errors_of_predictions_add_up_to_less_than_the_largest_one_in_every_row(name: str) -> None:
+    """They have both signs. Their sum with the weights α says how large the objectives are at least."""
+    state, problem, point = solved(name, 1e-3)
+    alpha, image = point
+    errors = image.double() - state.precise_image(alpha)
+    group = problem.loss.group
+    true, worst = (report._mean(one, group) for one in ((alpha * errors).sum(0).abs(), alpha.abs().sum(0) * 4e-3))
+    (sums,) = report._sums(state, problem, [point])[:, :4]
+    for seed in range(5):
+        found, largest = report._sampled_slack(state, problem, point, sums, 0 * worst + 4e-3, seed, 512)
+        assert bool((largest <= errors.abs().amax(0)).all())
+        assert bool((true <= found).all())
+        assert bool((found <= 0.2 * worst).all())
+
+
 def test_an_error_above_the_bound_raises_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first rows had small errors only; then the bound is twice the largest error that was found later."""
     state, problem, point = solved("hinge", 1e-4)
@@ -77,7 +93,7 @@ def test_an_error_above_the_bound_raises_it(monkeypatch: pytest.MonkeyPatch) -> 
         return errors if len(calls) == 1 else 5 * errors.abs().max() + 0 * errors
 
     monkeypatch.setattr(state, "prediction_errors", larger)
-    monkeypatch.setattr(report, "MORE_SAMPLED", (128,))
+    monkeypatch.setattr(report, "MORE_SAMPLED", {128: 1.0})
     found = certify_unrounded(state, problem, [point], 0, enough=0.0)
     assert len(calls) == 2
     assert found.worst > 2 * bound.worst
@@ -87,7 +103,7 @@ def test_few_rows_are_not_sampled_twice(monkeypatch: pytest.MonkeyPatch) -> None
     """A sample costs as much as all of them."""
     state, problem, point = solved("hinge", 1e-4)
     bound = certify_unrounded(state, problem, [point], 0)
-    monkeypatch.setattr(report, "MOST_SHARE", 0.05)
+    monkeypatch.setattr(report, "MORE_SAMPLED", dict.fromkeys(report.MORE_SAMPLED, 0.05))
     assert certify_unrounded(state, problem, [point], 0, enough=0.0).worst == bound.worst
 
 

@@ -410,12 +410,13 @@ def test_the_best_candidate_that_had_no_such_fit_is_fitted_on_more_rows(x: Any, 
     errors = good.held - y[SEARCHED:, None]
     poor = replace(good, member=replace(good.member, encoding=1), held=good.held + ((1 + excess) ** 0.5 - 1) * errors)
     work.candidates = [poor, good]
-    assert work._candidate_to_refit(STEP) is good
+    near = [poor] if excess < 0.1 else []
+    assert work._candidates_to_refit(STEP) == [good, *near]
     work.candidates.append(replace(good, larger_fits=(STEP,)))
-    assert (work._candidate_to_refit(STEP) is poor) == (excess < 0.1)
-    assert work._candidate_to_refit(replace(STEP, epochs=9)) is good
+    assert work._candidates_to_refit(STEP) == near
+    assert work._candidates_to_refit(replace(STEP, epochs=9)) == [good, *near]
     work.candidates.append(replace(poor, larger_fits=(STEP,)))
-    assert work._candidate_to_refit(STEP) is None
+    assert work._candidates_to_refit(STEP) == []
 
 
 def test_a_fit_that_is_worse_on_held_out_rows_has_no_weight(x: Any) -> None:
@@ -450,26 +451,51 @@ def test_the_fit_on_a_gpu_has_all_rows_and_many_features(x: Any) -> None:
     y = np.sin(2 * x[:, 0]).astype(np.float64)
     work = work_of(x, y, gpu="cpu")
     step = Step(1, REFIT, SEARCHED, 1, 1.0, epochs=40, n_features=300)
-    found = work._refitted(candidate_of(work, bandwidth=0.7), step)
+    found = work._refitted([candidate_of(work, bandwidth=0.7)], step)
     model = found.member.model
     assert (model.device, model.n_features, model.momentum, model.coef_.shape) == ("cpu", 300, True, (300,))
     assert found.larger_fits == (step,)
     assert mean_square(found, y) < 0.05 * y.var()
 
 
-def test_settings_of_a_fit_on_a_gpu_are_compared_with_more_rows_than_the_search_has(x: Any) -> None:
+def test_settings_of_a_fit_on_a_gpu_are_compared_with_more_rows_than_the_search_has(
+    x: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The CPU stands in for the GPU; a step of a third of the training rows for the one of effort 1."""
     work = work_of(x, np.sin(4 * x[:, 0]).astype(np.float64), gpu="cpu")
     trials = Step(1, REFIT, SEARCHED // 3, 1, 1.0, epochs=20)
     work.plan = replace(work.plan, steps=(trials,))
     wide = replace(candidate_of(work, kernel="matern12", bandwidth=8.0), rows=10)
-    (rows,) = {work.refined(wide, work._step_of_trials(replace(trials, rows=SEARCHED))).rows}
-    assert rows == SEARCHED // 3
-    found = work._refitted(wide, Step(3, REFIT, SEARCHED, 1, 1.0, epochs=20))
-    assert found.rows == SEARCHED
+    fit_of, fitted = work._fit_of, []
+    monkeypatch.setattr(work, "_fit_of", lambda c, step, **given: fitted.append(step.rows) or fit_of(c, step, **given))
+    found = work._refitted([wide], Step(3, REFIT, SEARCHED, 1, 1.0, epochs=20))
+    assert set(fitted[:-1]) == {SEARCHED // 3}
+    assert found.rows == fitted[-1] == SEARCHED
     assert found.member.model.bandwidth_ < 0.9 * wide.member.model.bandwidth_
     assert work._step_of_trials(trials) is None
     assert work_of(x, x[:, 0])._step_of_trials(replace(trials, rows=SEARCHED)) is None
+
+
+def test_candidates_of_a_fit_on_a_gpu_are_compared_with_more_rows_than_the_search_has(x: Any) -> None:
+    """One that seemed a little worse with few rows may be the better one with more."""
+    work = work_of(x, np.sin(4 * x[:, 0]).astype(np.float64), gpu="cpu")
+    trials = Step(1, REFIT, SEARCHED // 3, 1, 1.0, epochs=20)
+    work.plan = replace(work.plan, steps=(trials,))
+    good, bad = candidate_of(work, bandwidth=0.4), candidate_of(work, bandwidth=30.0)
+    step = replace(trials, rows=SEARCHED)
+    for candidates in ([bad, good], [good, bad]):
+        assert work._refitted(candidates, step).member.model.bandwidth_ == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(("epochs", "smaller"), [(20, True), (0, False)])
+def test_a_smaller_penalty_pays_only_if_all_rows_have_enough_epochs_for_it(x: Any, epochs: int, smaller: bool) -> None:
+    """Of a linear system on a GPU, for which the CPU stands in."""
+    y = np.sin(4 * x[:, 0]).astype(np.float64)
+    work = work_of(x, y, gpu="cpu")
+    step = Step(1, REFIT, SEARCHED, 1, 1.0, epochs=20)
+    candidate = candidate_of(work, lam=30.0, bandwidth=0.5)
+    found = work.refined(candidate, step, epochs)
+    assert (found.member.model.lam_ < 0.9 * candidate.member.model.lam_) == smaller
 
 
 @pytest.mark.parametrize(("given", "expected"), [("auto", "float32"), ("float64", "auto")])

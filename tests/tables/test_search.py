@@ -1,6 +1,5 @@
 """The encodings of a plan's steps, the trials on them, and the fits of a search."""
 
-from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +16,8 @@ from joker.solvers import Reason
 from joker.solvers.methods.random_blocks import RANDOM
 from joker.tables import search as module
 from joker.tables.columns import DROP
-from joker.tables.encoders import ROBUST
-from joker.tables.encoding import Encoding, fit_encoding
-from joker.tables.plan import AUTO, EQUAL, FEW_INPUTS, EncodingStep
+from joker.tables.encoding import Encoding
+from joker.tables.plan import AUTO, EQUAL, EncodingStep
 from joker.tables.problem import TableProblem, validation_of
 from joker.tables.search import (
     FAR,
@@ -28,6 +26,7 @@ from joker.tables.search import (
     EncodingCandidate,
     Encodings,
     EndsInTime,
+    best_of_other_kernels,
     fit_rows,
     one_row_of_each,
     searched,
@@ -123,7 +122,7 @@ def test_the_second_scaling_is_another_one(rng: np.random.Generator) -> None:
 def test_without_weights_a_step_has_nothing_and_the_automatic_one_has_equal_weights(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "fit_ard", lambda *given: None)  # as if time was up
+    monkeypatch.setattr(module, "fit_ard", lambda *given, **device: None)  # as if time was up
     x = rng.normal(size=(300, 4))
     encodings = Encodings(problem(x, x[:, 0]))
     assert encodings.candidate(EncodingStep(MATERN12)) is None
@@ -136,7 +135,7 @@ def test_weights_of_large_samples_begin_with_those_of_small_ones(
     """The small ones are those of the quick search, which are fitted once."""
     seen: list[tuple[int, str, Any]] = []
 
-    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any) -> Any:
+    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any, device: str) -> Any:
         seen.append((len(next(samples).rows), kernel, begin))
         return ArdFit(torch.zeros(int(groups.max()) + 1), float(len(seen)), 0.0)
 
@@ -157,12 +156,23 @@ def steps_of_ard(monkeypatch: pytest.MonkeyPatch) -> list[list[np.ndarray]]:
     """The rows of the first two steps of each fit of weights, which are equal."""
     seen: list[list[np.ndarray]] = []
 
-    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any) -> Any:
+    def capture(x: Any, groups: Any, samples: Any, kernel: str, out_of_time: Any, begin: Any, device: str) -> Any:
         seen.append([sample.rows for sample in islice(samples, 2)])
         return ArdFit(torch.zeros(int(groups.max()) + 1), 1.0, 0.0)
 
     monkeypatch.setattr(module, "fit_ard", capture)
     return seen
+
+
+def test_other_kernels_have_their_best_trial_with_the_most_rows() -> None:
+    trials = [
+        {"rows": rows, "loss": loss, "kernel": kernel, "bandwidth": float(number), "lam": 0.1}
+        for number, (rows, loss, kernel) in enumerate(
+            [(100, 0.1, "gaussian"), (400, 0.3, "gaussian"), (400, 0.2, "gaussian"), (400, 0.1, "matern12")]
+        )
+    ]
+    (other,) = best_of_other_kernels(joker.KernelRidge(kernel="matern12"), trials)
+    assert (other.kernel, other.bandwidth, other.lam) == ("gaussian", 2.0, 0.1)
 
 
 def test_every_step_of_the_weights_has_other_rows(
@@ -342,23 +352,3 @@ def test_a_fit_ends_when_time_is_up_and_is_not_repeated(smooth: tuple[Any, Any])
     found = fit_rows(matrix(x, y, clock), model, x, y, np.arange(800))
     assert found is model
     assert found.n_iter_ <= 2
-
-
-def test_inputs_that_hardly_change_distances_are_left_out_where_there_are_many(rng: np.random.Generator) -> None:
-    """Those that remain, of the rows of a fit and of new rows, are the same ones."""
-    wide = FEW_INPUTS + 6
-    frame = {f"a{j}": rng.normal(size=400) for j in range(wide)}
-    table = read_table(frame)
-    encoding, x = fit_encoding(table, frame["a0"], 0)
-    weights = np.ones(wide)
-    weights[10:30] = 1e-3
-    weighted = replace(encoding, weights=weights)
-    candidate = EncodingCandidate(weighted, (x * weights).astype(np.float32), ROBUST, "matern12")
-    found = candidate.without_small_inputs(np.arange(300))
-    assert found.encoding is not None
-    assert found.x.shape == (400, wide - 20)
-    assert found.encoding.width == wide - 20
-    np.testing.assert_array_equal(found.x, candidate.x[:, weights == 1])
-    np.testing.assert_array_equal(found.encoding.transform(table), found.x)
-    few = replace(candidate, encoding=replace(weighted, weights=None))
-    assert few.without_small_inputs(np.arange(300)) is few

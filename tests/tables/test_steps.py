@@ -10,7 +10,10 @@ from raw_tables import FAST
 import joker
 from joker.errors import InvalidFile
 from joker.models import packing
-from joker.tables import files  # noqa: F401 - it registers the encoders
+from joker.tables import (
+    files,  # noqa: F401 - it registers the encoders
+    search,
+)
 from joker.tables.encoders import ROBUST, Z_SCORE, NumberEncoder
 from joker.tables.encoding import fit_encoding
 from joker.tables.problem import TableProblem
@@ -81,10 +84,14 @@ def scalings_of(frame: dict[str, Any], y: Any) -> list[str]:
     return [one.scaling for one in try_scalings(problem, kinds, sample)]
 
 
-def test_steps_are_used_where_the_target_has_them(rng: np.random.Generator) -> None:
+def test_steps_are_used_where_the_target_has_them(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But not with many rows."""
     frame = {name: rng.normal(size=ROWS) for name in "abc"}
     stairs = sum(np.floor(2 * frame[name]) % 2 for name in "ab")
     assert scalings_of(frame, stairs)[0].endswith(AND_STEPS)
+    monkeypatch.setattr(search, "MOST_STEPPED_ROWS", ROWS - 1)
+    assert not any(one.endswith(AND_STEPS) for one in scalings_of(frame, stairs))
+    monkeypatch.undo()
     smooth = sum(np.sin(frame[name]) for name in "ab")
     assert not scalings_of(frame, smooth)[0].endswith(AND_STEPS)
 

@@ -125,8 +125,7 @@ def _matrix_of(graph: Graph, encoding: Encoding, columns: dict[str, str]) -> str
     x = graph.cast(joined, np.float32)
     if encoding.weights is None:
         return x
-    x = graph.op("Mul", x, graph.constant(np.asarray(encoding.weights, dtype=np.float32), "weights"))
-    return x if encoding.used is None else graph.op("Gather", x, graph.constant(encoding.used), axis=1)
+    return graph.op("Mul", x, graph.constant(np.asarray(encoding.weights, dtype=np.float32), "weights"))
 
 
 def _inputs(graph: Graph, model: Any, outer: Any) -> list[str]:

@@ -74,7 +74,10 @@ def launch_shape(b: int, t: int, multiprocessors: int) -> LaunchShape:
     # Warps of a program and programs of a multiprocessor, chosen by measurement on one H200.
     warps, together = (16, 1) if width > 4_096 else (8, 1) if width > 512 else (4, 2) if t <= FEW_COLUMNS else (8, 2)
     programs = max(1, together * multiprocessors)
-    group = min(1 << (max(1, programs // t).bit_length() - 1), width // FEWEST_ROWS_OF_K)
+    group = 1 << (max(1, programs // t).bit_length() - 1)
+    # Programs that keep their rows of K solve one column after another faster than others solve all at once.
+    holding = width**2 // (K_REGISTERS * WARP * warps)
+    group = min(max(group, holding) if holding <= programs else group, width // FEWEST_ROWS_OF_K)
     # With more registers, fewer programs would run at the same time, and these would wait for ever for the others.
     registers = min(MOST_REGISTERS, REGISTERS // (WARP * warps * together))
     return LaunchShape(width, warps, programs, group, min(t, programs // group), registers)

@@ -109,8 +109,10 @@ def _sums(
 SAMPLED = 128  # rows whose predictions are computed in float64, at most
 CLEARLY = 0.9  # times the primal objective of Ψᵀα, below which that of another θ is clearly smaller
 SAFETY = 2.0  # times the largest error that was found among them
-# Where that is too much, rows whose predictions are computed in float64 as well, and the largest share of all rows.
-MORE_SAMPLED, MOST_SHARE = (128, 512), 0.2
+# Where that is too much, rows whose predictions are computed in float64 as well, and the largest share of all rows that
+# they may be. Without these, 1.8 million rows take a pass in float64, for the time of eight epochs on a GPU.
+MORE_SAMPLED = {128: 0.2, 512: 0.2, 2_048: 0.05, 8_192: 0.05}
+AT_A_TIME = 512
 STANDARD_ERRORS = 4.0  # of a mean over the sample, by which it is increased
 UNSEEN = 3.0  # rows of a sample that may miss the largest possible errors: of 5 in 100 samples none has more
 UNITS = 8  # rounding errors of float64 that a prediction may have, in units of ‖α‖ times the largest kernel value
@@ -137,11 +139,15 @@ def certify_unrounded(
     found = [_rounding(state, point, seed, exact if at == 0 else None) for at, point in enumerate(points)]
     sums = _sums(state, problem, points, [error for error, _ in found])
 
+    slack: Tensor | None = None  # of the first point, where it is measured
+
     def gap() -> Gap:
         rounded = [
             _Rounded.of(state, point, part, *errors, problem.loss.group)
             for point, part, errors in zip(points, sums, found, strict=True)
         ]
+        if slack is not None:
+            rounded[0] = rounded[0].with_slack(slack, sums[0, 0] - sums[0, 3])
         result = rounded[0].gap()
         for other in [one.dual for one in rounded[1:]] + ([] if dual is None else [dual]):
             result = result.with_dual(other + rounded[0].slack)
@@ -149,15 +155,17 @@ def certify_unrounded(
 
     result = gap()
     if state.exact and points[0][0].dtype != torch.float64:
-        for count in MORE_SAMPLED:
-            if result.worst <= enough or result.worst == inf or count > MOST_SHARE * len(state.x):
+        for count, share in MORE_SAMPLED.items():
+            if result.worst <= enough or result.worst == inf or count > share * len(state.x):
                 break
             excess, largest = _sampled_excess(state, problem, points[0], sums[0], found[0][0], seed, count)
-            if bool((largest > found[0][0]).any()):  # the bound was too small: begin again with a larger one
-                found[0] = torch.maximum(found[0][0], SAFETY * largest), found[0][1]
-                sums = _sums(state, problem, points, [error for error, _ in found])
-            else:
+            if not bool((largest > found[0][0]).any()):
                 sums[0, 0] = torch.minimum(sums[0, 0], sums[0, 3] + excess)
+                if (result := gap()).worst > enough:
+                    slack, largest = _sampled_slack(state, problem, points[0], sums[0], found[0][0], seed, count)
+            if bool((largest > found[0][0]).any()):  # the bound was too small: begin again with a larger one
+                found[0], slack = (torch.maximum(found[0][0], SAFETY * largest), found[0][1]), None
+                sums = _sums(state, problem, points, [error for error, _ in found])
             result = gap()
     return result
 
@@ -167,11 +175,10 @@ def _sampled_excess(
 ) -> tuple[Tensor, Tensor]:  # sums (4, t), error (t,) -> (t,), (t,)
     """Return by how much Σ c ℓ + α f is larger than in the working precision, and the largest error that was found.
 
-    Rows are drawn with probabilities in proportion to what errors of the size ``error`` would add. The sample gives the
-    mean and its standard error. They hold where no error is larger than ``error``.
+    Rows are drawn with probabilities in proportion to what errors of the size ``error`` would add.
     """
     alpha, image = point
-    share = 1 / (sums[3] + 0.5 * sums[1]).clamp(min=torch.finfo(torch.float64).tiny)  # of the primal objective
+    share = _share_of_primal(sums)
 
     def most(rows: Tensor | slice, f: Tensor) -> tuple[Tensor, Tensor, Scaled, Tensor, Tensor]:
         """Return the largest excess (k, t), and y, the loss, α and f in float64."""
@@ -182,19 +189,68 @@ def _sampled_excess(
     sizes = torch.empty(len(alpha), dtype=torch.float64, device=alpha.device)
     for rows, f in state.predictions(image):
         sizes[rows] = (most(rows, f)[0] * share).sum(1).clamp_(min=0)
-    ends = sizes.cpu().cumsum(0)
-    total = ends[-1]
-    if not bool(total > 0) or not bool(total.isfinite()):
+    drawn = _draw(state, point, sizes, count, seed, "excess")
+    if drawn is None:
         return torch.full_like(error, inf), torch.zeros_like(error)
-    places = torch.rand(count, dtype=torch.float64, generator=generator(seed, "excess")) * total
-    chosen = torch.searchsorted(ends, places, right=True).clamp_(max=len(alpha) - 1).to(alpha.device)
-    errors = state.group.broadcast_(state.prediction_errors(alpha, image, chosen))
-    _, y, loss, a, f = most(chosen, image[chosen])
-    found = loss.value(y, f - errors) - loss.value(y, f) - a * errors
-    found = found.mul_((total.to(found) / sizes[chosen])[:, None])  # each an estimate of the sum over all rows
-    spread, unseen = found.std(0) / count**0.5, total.to(share) / share
-    excess = (found.mean(0) + STANDARD_ERRORS * spread + UNSEEN / count * unseen).clamp_(min=0)
-    return _mean(excess, loss.group), errors.abs().amax(0)
+    _, y, loss, a, f = most(drawn.rows, image[drawn.rows])
+    found = loss.value(y, f - drawn.errors) - loss.value(y, f) - a * drawn.errors
+    excess = drawn.most(found, drawn.total / share).clamp_(min=0)
+    return _mean(excess, loss.group), drawn.errors.abs().amax(0)
+
+
+def _sampled_slack(
+    state: State, problem: Problem, point: Point, sums: Tensor, error: Tensor, seed: int, count: int
+) -> tuple[Tensor, Tensor]:  # sums (4, t), error (t,) -> (t,), (t,)
+    """Return how large the sum of α times the error of f is at most, and the largest error that was found.
+
+    Rows are drawn with probabilities in proportion to |α|.
+    """
+    share, sizes = _share_of_primal(sums), torch.empty(len(point[0]), dtype=torch.float64, device=point[0].device)
+    for rows in chunks(len(sizes), 8 * len(error)):
+        sizes[rows] = (point[0][rows].abs() * share).sum(1)
+    drawn = _draw(state, point, sizes, count, seed, "slack")
+    if drawn is None:
+        return torch.full_like(error, inf), torch.zeros_like(error)
+    found = point[0][drawn.rows].double() * drawn.errors
+    unseen = drawn.total / share * error
+    slack = torch.maximum(drawn.most(found, unseen), drawn.most(-found, unseen))
+    return _mean(slack, problem.loss.group), drawn.errors.abs().amax(0)
+
+
+def _share_of_primal(sums: Tensor) -> Tensor:  # (4, t) -> (t,)
+    """Return what a term of each column weighs where rows are drawn: its share of the primal objective."""
+    return 1 / (sums[3] + 0.5 * sums[1]).clamp(min=torch.finfo(torch.float64).tiny)
+
+
+class _Drawn(NamedTuple):
+    """Rows that are drawn at random, with the errors of their predictions."""
+
+    rows: Tensor  # (k,)
+    factors: Tensor  # (k, 1): the inverse probabilities
+    errors: Tensor  # (k, t)
+    total: float  # of the sizes of all rows
+
+    def most(self, found: Tensor, unseen: Tensor) -> Tensor:  # (k, t), (t,) -> (t,)
+        """Return a sum over all rows from terms of the drawn ones: the estimate, and four standard errors more.
+
+        It holds where no error is larger than the sizes count with; ``unseen`` is the sum if all errors were so large.
+        """
+        found = found * self.factors  # each an estimate of the sum over all rows
+        count = len(found)
+        sums: Tensor = found.mean(0) + STANDARD_ERRORS * found.std(0) / count**0.5 + UNSEEN / count * unseen
+        return sums
+
+
+def _draw(state: State, point: Point, sizes: Tensor, count: int, seed: int, what: str) -> _Drawn | None:  # sizes (n,)
+    """Return rows that are drawn with probabilities in proportion to their ``sizes``; None: there are none."""
+    ends = sizes.cpu().cumsum(0)
+    total = float(ends[-1])
+    if not 0 < total < inf:
+        return None
+    places = torch.rand(count, dtype=torch.float64, generator=generator(seed, what)) * total
+    rows = torch.searchsorted(ends, places, right=True).clamp_(max=len(sizes) - 1).to(sizes.device)
+    errors = torch.cat([state.prediction_errors(*point, some) for some in rows.split(AT_A_TIME)])
+    return _Drawn(rows, (total / sizes[rows])[:, None], state.group.broadcast_(errors), total)
 
 
 class _Rounded(NamedTuple):
@@ -217,6 +273,15 @@ class _Rounded(NamedTuple):
         norm = _mean(state.squared_norm(point[1], products), group)
         dual = psi + products - 0.5 * norm + 0.5 * square + slack
         return cls(most + products + psi + 0.5 * square, losses + 0.5 * norm - slack, dual, norm, 3 * slack)
+
+    def with_slack(self, slack: Tensor, excess: Tensor) -> _Rounded:
+        """Return the same with a smaller bound on the sum of α times the errors of the predictions.
+
+        ``excess`` is what these errors change of Σ c ℓ + α f, in either direction, as it is convex.
+        """
+        change = torch.clamp(self.slack / 3 - slack, min=0)
+        primal = torch.maximum(self.primal, self.primal + change - excess)
+        return self._replace(primal=primal, dual=self.dual - change, slack=self.slack - 3 * change)
 
     def gap(self) -> Gap:
         """Return the bound on P + J, relative to the smallest objectives that are possible."""

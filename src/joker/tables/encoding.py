@@ -58,25 +58,15 @@ class Encoding:
     kinds: tuple[ColumnKind, ...]
     encoders: tuple[AnyEncoder, ...]  # of the columns that are not left out, in order
     named: bool
-    weights: Array | None = None  # (computed,), of the inputs; those of weight 0 are left out; None: all are 1
+    weights: Array | None = None  # (d,), of the inputs; None: all are 1
 
     @cached_property
-    def computed(self) -> int:
-        """The number of inputs that the columns have, before some are left out."""
-        return sum(len(encoder.names) for encoder in self.encoders) or 1
-
-    @cached_property
-    def used(self) -> Array | None:  # (d,)
-        """The numbers of the inputs that are not left out; None: all of them."""
-        return None if self.weights is None or self.weights.all() else np.flatnonzero(self.weights)
-
-    @property
     def width(self) -> int:
         """The number of inputs."""
-        return self.computed if self.used is None else len(self.used)
+        return sum(len(encoder.names) for encoder in self.encoders) or 1
 
     @property
-    def groups(self) -> Array:  # (computed,)
+    def groups(self) -> Array:  # (d,)
         """The number of the set of inputs that each input belongs to: a column, the number of a group or its code."""
         sizes = [size for encoder in self.encoders for size in _sizes(encoder)]
         return np.repeat(np.arange(len(sizes)), sizes)
@@ -93,17 +83,17 @@ class Encoding:
             self._check_finite(result, columns)
         if self.weights is not None:
             result *= self.weights.astype(np.float32)
-        return result if self.used is None else result[:, self.used]
+        return result
 
     def inputs(
         self, rows: Array | None, columns: Sequence[RawColumn], other: Callable[[int, Array | slice], Array]
-    ) -> Array:  # (k,) -> (k, computed), float32
+    ) -> Array:  # (k,) -> (k, d), float32
         """Return the inputs of some rows, or of all, without weights.
 
         ``other`` computes those of a column that is not a number. No column has all of its inputs in float64.
         """
         n = len(columns[0].values) if rows is None else len(rows)
-        result = np.zeros((n, self.computed), dtype=np.float32)
+        result = np.zeros((n, self.width), dtype=np.float32)
         step = max(1, min(CHUNK, BLOCK_ENTRIES // max(1, len(columns))))
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, step):
@@ -292,8 +282,7 @@ class EncodedRows:
     encoding: Encoding
     columns: Sequence[RawColumn]  # that are encoded
     parts: Mapping[int, InputsOf]  # the inputs of those that are not numbers
-    changes: tuple[tuple[np.ufunc, Array], ...] = ()  # multiplications and divisions by (computed,), in turn
-    used: Array | None = None  # (d,), the numbers of the inputs that are not left out after that; None: all
+    changes: tuple[tuple[np.ufunc, Array], ...] = ()  # multiplications and divisions by (d,), in turn
 
     def __getitem__(self, rows: Array | None) -> Array:  # (k,) -> (k, d), float32
         """Return the inputs of some rows, or of all."""
@@ -302,7 +291,7 @@ class EncodedRows:
         result = self.encoding.inputs(rows, self.columns, lambda j, some: self.parts[j](some))
         for change, factors in self.changes:
             change(result, factors, out=result)
-        return result if self.used is None else result[:, self.used]
+        return result
 
     def __mul__(self, weights: Array) -> EncodedRows:
         return replace(self, changes=(*self.changes, (np.multiply, weights)))
@@ -312,13 +301,6 @@ class EncodedRows:
 
 
 Inputs = Any  # an array (n, d) in float32, or EncodedRows of this shape
-
-
-def some_inputs(x: Inputs, used: Array) -> Inputs:  # (k,) -> (n, k)
-    """Return some of the inputs of all rows, of which none is left out yet."""
-    if isinstance(x, EncodedRows):
-        return replace(x, shape=(x.shape[0], len(used)), used=used)
-    return np.ascontiguousarray(x[:, used])
 
 
 def in_memory(x: Inputs) -> Inputs:

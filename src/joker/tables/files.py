@@ -414,7 +414,7 @@ register(
     ),
     (
         "there must be a weight for each input",
-        lambda v: v["weights"] is None or len(v["weights"]) == Encoding(**v).computed,
+        lambda v: v["weights"] is None or len(v["weights"]) == Encoding(**v).width,
     ),
     kinds=Field(PART, (None,), tuple, of=(ColumnKind,)),
     encoders=Field(PART, (None,), tuple, of=ENCODERS),

@@ -27,6 +27,7 @@ HELD_OUT_ONE_IN = 10  # of many rows
 MAX_HELD_OUT = 4_000
 QUICK_TRIALS, TRIALS, TRIALS_OF_SAMPLE = 6, 20, 14  # candidates of a search, each with several λ
 QUICK_ARD_ROWS, ARD_ROWS = 600, 1_200  # of a step of ARD: its cost is cubic in these
+GPU_ARD_ROWS = 3_000  # as ARD_ROWS, on a GPU with many rows
 # Kernel entries of a fit on many rows, by the effort: they limit its epochs. A core computes about 10⁸ a second.
 REFIT_ENTRIES = {1: 1e9, 2: 3e9, 3: 6e9, 4: 1.5e10, 5: 4e10}
 MIN_EPOCHS, MAX_EPOCHS = 3, 40  # of such a fit; with few rows it ends at its tolerance before
@@ -34,16 +35,15 @@ QUICK_REFIT_ROWS = 20_000
 ALL_ROWS_EFFORT = 4  # from which on many rows are fitted once more with those that were held out, a tenth
 GPU_FEATURES = 60_000  # random features on a GPU where the exact kernel takes too long
 GPU_SEARCH_ROWS = 40_000  # as SEARCH_ROWS, on a GPU
-GPU_SECONDS = {1: 8.0, 3: 60.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
+GPU_SECONDS = {1: 8.0, 3: 70.0, 5: 240.0}  # of a fit with the exact kernel on a GPU: they limit its epochs
 QUICK_GPU_ROWS = 200_000  # as QUICK_REFIT_ROWS, of such a fit
 TRIALS_SECONDS = 15.0  # of the fits before it, that compare settings
 GPU_STEP_SECONDS = 4e-7  # of its block solves, for each row: of a column, and as much for the step itself
 CERTIFICATE_PASSES = 2.0  # over the kernel matrix, after the last epoch
-FEW_INPUTS = 64  # with more, those that hardly change distances are left out of fits with the exact kernel on a GPU
 
 # For the estimate of seconds on two cores: measured on tables of 1,600 to 45,000 rows.
 ENTRIES_PER_SECOND, GPU_ENTRIES_PER_SECOND = 2e8, 3e11
-TRIAL_SECONDS, ARD_SECONDS = 0.2, {QUICK_ARD_ROWS: 0.5, ARD_ROWS: 1.5}
+TRIAL_SECONDS, ARD_SECONDS = 0.2, {QUICK_ARD_ROWS: 0.5, ARD_ROWS: 1.5, GPU_ARD_ROWS: 1.5}
 EPOCHS_OF_FIT = 6.0  # of the solution of a problem with some thousand rows
 
 AUTO, EQUAL = "auto", "equal"
@@ -182,12 +182,13 @@ def make_search_plan(
         first = EncodingStep(EQUAL)
     else:
         first = EncodingStep(AUTO, QUICK_ARD_ROWS)
-        encodings = [(2, EncodingStep(MATERN12)), (2, EncodingStep(EQUAL))]
+        ard_rows = GPU_ARD_ROWS if gpu and many else ARD_ROWS
+        encodings = [(2, EncodingStep(MATERN12, ard_rows)), (2, EncodingStep(EQUAL))]
         laplacian = laplacian and not many
         encodings += [(3, EncodingStep(LAPLACIAN))] if laplacian else []
-        encodings += [(4, EncodingStep(MATERN12, draw=1))]
-        encodings += [(4, EncodingStep(MATERN12, scaling=1))] if scalings else []
-        encodings += [(5, EncodingStep(MATERN12, draw=2))]
+        encodings += [(4, EncodingStep(MATERN12, ard_rows, draw=1))]
+        encodings += [(4, EncodingStep(MATERN12, ard_rows, scaling=1))] if scalings else []
+        encodings += [(5, EncodingStep(MATERN12, ard_rows, draw=2))]
         encodings += [(5, EncodingStep(LAPLACIAN, draw=1))] if laplacian else []
     encodings += [(3, EncodingStep(first.weights if first.weights == EQUAL else MATERN12, goal=1))] if trends else []
     if one_encoding:
@@ -237,7 +238,7 @@ def _refits(train: int, inputs: int, gpu: bool, n_features: Any, columns: int) -
 
 def _gpu_refits(train: int, inputs: int, n_features: Any, columns: int) -> list[Step]:
     """The same on a GPU: with the exact kernel where a pass over its matrix takes some seconds at most."""
-    one_pass = Matern12().gpu_seconds(train, min(inputs, FEW_INPUTS))
+    one_pass = Matern12().gpu_seconds(train, inputs)
     exact = one_pass <= EXACT_SECONDS and n_features in (AUTO, None)
     steps: list[Step] = []
     for effort, allowed in GPU_SECONDS.items():

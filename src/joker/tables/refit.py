@@ -21,13 +21,14 @@ from joker.estimators.scoring import log_link_of
 from joker.tables.columns import JUDGED_ROWS
 from joker.tables.encoding import fit_encoding, in_memory
 from joker.tables.ensemble import MIN_GAIN, Ensemble, EnsembleMember, select_ensemble
-from joker.tables.plan import REFIT, SearchPlan, Step, make_search_plan
+from joker.tables.plan import MAX_EPOCHS, REFIT, SearchPlan, Step, make_search_plan
 from joker.tables.problem import TableProblem
 from joker.tables.search import (
     FAR,
     EncodingCandidate,
     Encodings,
     RowsFit,
+    best_of_other_kernels,
     fit_rows,
     has_scalings,
     random_blocks,
@@ -57,6 +58,7 @@ TOL_OF_MANY_ROWS = 0.01  # of the gap; the axis "settings" of benchmarks/search_
 MIN_GAIN_OF_MANY_ROWS = 0.02  # share of the loss: two members on all rows take twice the time
 LAMBDAS_OF_MEANS = (0.1, 0.3, 1.0, 3.0, 10.0)  # multiples of λ of the squared loss that a loss of log means tries
 SMALLER_LAMBDAS = (10**-0.5, 0.1)  # multiples of λ that are tried on the rows of a search, in one fit
+MIN_SMALLER_GAIN = 0.01  # share of the loss by which it must be better on a GPU, where all rows then take more epochs
 NARROWER = 2**-0.5  # the step of the bandwidth of a Gaussian that is tried there
 MIN_NARROWER_GAIN = 0.02  # share of the loss by which it must be better
 NARROWER_OTHER = 0.5  # the step of other kernels, which depend less on the bandwidth; any gain will do
@@ -64,6 +66,7 @@ MAX_NARROWER = 3  # steps
 MIN_FOLDS = 3  # for errors that are as of members on all rows
 LEAST_LEARNT = 0.7  # share of the errors with three quarters of the rows
 MAX_EXCESS = 0.1  # share of the loss of the best one: a candidate with a larger excess is not fitted on more rows
+MAX_COMPARED = 3  # candidates of searches, with more rows
 FIRST_ROWS = 1_000  # of the model that stands in where the time limit leaves no candidate
 # Inputs and classes of its rows, for each second of the limit: tables are wide, or have many classes.
 LEAST_FIRST_ROWS, FIRST_ENTRIES = 50, 1.5e5
@@ -304,9 +307,8 @@ class TableSearch:
 
     def _do(self, step: Step) -> None:
         if step.kind == REFIT:
-            candidate = self._candidate_to_refit(step)
-            if candidate is not None:
-                self._add(self._refitted(candidate, step))
+            if candidates := self._candidates_to_refit(step):
+                self._add(self._refitted(candidates, step))
             return
         assert step.encoding is not None
         goal = self.goals[min(step.encoding.goal, len(self.goals) - 1)]
@@ -358,7 +360,6 @@ class TableSearch:
             rows = np.sort(np.random.RandomState(problem.seed).permutation(rows)[: step.rows])
         if self.plan.many_rows:
             estimator.set_params(tol=TOL_OF_MANY_ROWS, device=problem.gpu or estimator.device)
-            encoding = encoding if problem.gpu is None else encoding.without_small_inputs(self.sample)
             if encoding.kernels is None and not sp.issparse(encoding.x):
                 encoding = replace(encoding, kernels=KERNELS_OF_MANY_ROWS)
         x = encoding.x
@@ -377,14 +378,23 @@ class TableSearch:
             return EnsembleCandidate(member, np.zeros((0, 1)), None, x, None, len(all_rows), goal=goal)
         if self.plan.many_rows:
             goal = goal.with_trend(self.folds[0].train, self._trend_number(goal))
-            fitted = fit_rows(problem, clone(model), x, goal.left, rows)
-            self._check_fit(fitted)
-            member = EnsembleMember(number, fitted, 1.0, goal.target, trend=goal.trend)
-            bare = EnsembleCandidate(member, np.zeros(0), None, x, goal=goal, first_trend=goal.trend)
-            return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
+            if problem.gpu is not None and not quick:  # more rows compare the kernels again
+                for other in best_of_other_kernels(model, trials):
+                    self._add(self._fitted(number, encoding, other, goal, rows))
+            return self._fitted(number, encoding, model, goal, rows)
         if self.mean_loss is not None:
             self._add(self._with_mean_loss(number, encoding, model))
         return self._cross_validated(number, encoding, model, goal)
+
+    def _fitted(
+        self, number: int, encoding: EncodingCandidate, model: Any, goal: Goal, rows: Array
+    ) -> EnsembleCandidate:
+        """Return a candidate that is fitted to some of the rows that are not held out."""
+        fitted = fit_rows(self.problem, clone(model), encoding.x, goal.left, rows)
+        self._check_fit(fitted)
+        member = EnsembleMember(number, fitted, 1.0, goal.target, trend=goal.trend)
+        bare = EnsembleCandidate(member, np.zeros(0), None, encoding.x, goal=goal, first_trend=goal.trend)
+        return replace(self._with_model(bare, fitted, len(rows)), first_encoding=encoding.encoding)
 
     def _trend_number(self, goal: Goal) -> int:
         """Return the index of the encoding of trends."""
@@ -494,8 +504,8 @@ class TableSearch:
         candidate = EnsembleCandidate(member, np.zeros((0, 1)), None, encoding.x, None, len(rows))
         return fit_ensemble(problem, [encoding.encoding], [candidate], [], self.leaderboard)
 
-    def _candidate_to_refit(self, step: Step) -> EnsembleCandidate | None:
-        """Return the best candidate of a search that had no such fit; None: it is far worse than the best one."""
+    def _candidates_to_refit(self, step: Step) -> list[EnsembleCandidate]:
+        """Return the candidates of searches that had no such fit, the best first, and none far worse than the best."""
         loss = self.problem.loss(self.folds[0].held)
         again = [
             c
@@ -503,17 +513,21 @@ class TableSearch:
             if not c.larger_fits and not any(_same_fit(r, step) for r in self._larger_fits_of(c))
         ]
         best = min((loss(c.held) for c in self.candidates if not c.larger_fits), default=np.inf)
-        found = min(again, key=lambda c: loss(c.held), default=None)
-        return found if found is not None and loss(found.held) <= (1 + MAX_EXCESS) * best else None
+        again = [c for c in again if loss(c.held) <= (1 + MAX_EXCESS) * best]
+        return sorted(again, key=lambda c: loss(c.held))
 
     def _larger_fits_of(self, candidate: EnsembleCandidate) -> list[Step]:
         same = [c for c in self.candidates if c.larger_fits and c.member.encoding == candidate.member.encoding]
         return [step for c in same for step in c.larger_fits]
 
-    def _refitted(self, candidate: EnsembleCandidate, step: Step) -> EnsembleCandidate:
-        """Return a candidate with settings and a fit for more rows."""
+    def _refitted(self, candidates: list[EnsembleCandidate], step: Step) -> EnsembleCandidate:
+        """Return the best candidate with settings and a fit for more rows."""
+        loss, trials = self.problem.loss(self.folds[0].held), self._step_of_trials(step)
+        if trials is not None:
+            candidates = [self._with_model(c, *self._fit_of(c, trials)) for c in candidates[:MAX_COMPARED]]
+        candidate = min(candidates, key=lambda c: loss(c.held))
         if step.effort > 1:
-            candidate = self.refined(candidate, self._step_of_trials(step))
+            candidate = self.refined(candidate, trials, step.epochs)
         model, rows = self._fit_of(candidate, step)
         return replace(self._with_model(candidate, model, rows), larger_fits=(step,))
 
@@ -553,15 +567,17 @@ class TableSearch:
             settings["max_time"] = max(MIN_SECONDS, problem.clock.left)
         return model.set_params(**settings)
 
-    def refined(self, candidate: EnsembleCandidate, step: Step | None = None) -> EnsembleCandidate:
+    def refined(
+        self, candidate: EnsembleCandidate, step: Step | None = None, epochs: int = MAX_EPOCHS
+    ) -> EnsembleCandidate:
         """Return a candidate with a smaller λ and a narrower bandwidth, as far as they lower the loss of held-out rows.
 
         The search has compared both on fewer rows, and with more rows smaller ones are better, if others are at all.
-        They are compared on the rows of the search, or of a ``step`` with more of them.
+        They are compared on the rows of the search, or of a ``step`` with more of them, which has fitted the candidate.
         """
         if step is not None:
-            candidate = self._with_model(candidate, *self._fit_of(candidate, step))
-        if not resolve.is_linear_system(candidate.member.model):
+            candidate = self._with_smaller_lambda(candidate, step, epochs)
+        elif not resolve.is_linear_system(candidate.member.model):
             candidate = self._better(candidate, 1.0, SMALLER_LAMBDAS, 0.0, step) or candidate
         gaussian = candidate.member.model.kernel == GAUSSIAN
         factor, gain = (NARROWER, MIN_NARROWER_GAIN) if gaussian else (NARROWER_OTHER, 0.0)
@@ -570,6 +586,18 @@ class TableSearch:
             if narrower is None:
                 break
             candidate = narrower
+        return candidate
+
+    def _with_smaller_lambda(self, candidate: EnsembleCandidate, step: Step, epochs: int) -> EnsembleCandidate:
+        """Return the candidate with the smallest λ that pays on the rows of a step.
+
+        All rows take more epochs to the same gap: a λ with which fewer rows need more than all may have is too small.
+        """
+        while candidate.member.model.gap_ <= TOL_OF_MANY_ROWS:
+            smaller = self._better(candidate, 1.0, SMALLER_LAMBDAS[:1], MIN_SMALLER_GAIN, step)
+            if smaller is None or smaller.member.model.n_iter_ > epochs:
+                break
+            candidate = smaller
         return candidate
 
     def _better(

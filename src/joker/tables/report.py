@@ -191,9 +191,7 @@ def column_facts(
 
 def column_associations(encoding: Encoding, table: RawTable, y: Array, classes: int) -> Array:  # (columns used,)
     """Return the share of each column in the squared correlations of its inputs with the target."""
-    most = max(
-        1, min(ASSOCIATION_ENTRIES // max(1, classes), ASSOCIATION_INPUTS // encoding.computed, ASSOCIATION_ROWS)
-    )
+    most = max(1, min(ASSOCIATION_ENTRIES // max(1, classes), ASSOCIATION_INPUTS // encoding.width, ASSOCIATION_ROWS))
     rows = np.arange(0, table.rows, max(1, -(-table.rows // most)))
     x = replace(encoding, weights=None).transform(table.some(rows)).astype(np.float64)
     targets = coded_targets(y[rows], classes).numpy()

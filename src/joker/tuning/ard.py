@@ -236,29 +236,32 @@ def fit_ard(
     kernel: str,
     out_of_time: Callable[[], bool],
     begin: ArdFit | None = None,
+    *,
+    device: str = "cpu",
 ) -> ArdFit | None:
     """Minimise the leave-one-out error over feature weights, bandwidth and λ; None: no time for a step.
 
     Every step has the next sample, and is a little shorter than the last one. A fit that begins with another one, which
     had samples of fewer rows, has fewer and shorter steps.
     """
-    of_input = torch.from_numpy(groups)
+    of_input = torch.from_numpy(groups).to(device)
     first = ArdFit(torch.zeros(int(groups.max()) + 1), 1.0, float(np.log(FIRST_LAMBDA))) if begin is None else begin
-    log_weights = first.log_weights.clone().requires_grad_()
-    log_sigma = torch.zeros((), dtype=torch.float32, requires_grad=True)
-    log_lam = torch.full((), first.log_lam, dtype=torch.float32, requires_grad=True)
+    log_weights = first.log_weights.clone().to(device).requires_grad_()
+    log_sigma = torch.zeros((), dtype=torch.float32, device=device, requires_grad=True)
+    log_lam = torch.full((), first.log_lam, dtype=torch.float32, device=device, requires_grad=True)
     optimizer = Adam([log_weights, log_sigma, log_lam])
     start, weighted = None, torch.zeros(0)
     steps, size = (STEPS, STEP_SIZE) if begin is None else (LATER_STEPS, LATER_STEP_SIZE)
     for step, sample in zip(range(steps), samples, strict=False):
         if out_of_time():
             break
-        weighted = torch.from_numpy(x[sample.rows]).float() * torch.exp(log_weights)[of_input]
+        weighted = torch.from_numpy(x[sample.rows]).float().to(device) * torch.exp(log_weights)[of_input]
         if start is None:
             start = first.share * _median(weighted, kernel)
         k = _kernel(weighted, kernel, start * torch.exp(log_sigma))
         w = torch.ones(1) if sample.w is None else torch.from_numpy(sample.w / sample.w.mean()).float()
-        wrong = loo_errors(k, sample.y.float(), torch.exp(log_lam) / w)
+        w = w.to(device)
+        wrong = loo_errors(k, sample.y.float().to(device), torch.exp(log_lam) / w)
         loss = (w[:, None] * wrong.square()).mean()
         if not bool(loss.isfinite()):  # a singular matrix
             continue
@@ -269,7 +272,7 @@ def fit_ard(
     if start is None:
         return begin
     share = start * torch.exp(log_sigma).item() / _median(weighted, kernel)
-    return ArdFit(log_weights.detach(), share, log_lam.item())
+    return ArdFit(log_weights.detach().cpu(), share, log_lam.item())
 
 
 def _median(x: Tensor, kernel: str) -> float:  # (m, d)
