@@ -52,7 +52,7 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
     "solvers": (
         M(
             "solvers/loop.py",
-            "point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None)",
+            "point, gap = self._recompute(point[0], self.state.alpha if self.averaged else None, last_gap)",
             "pass",
             "the tolerance is claimed without computing the image again",
         ),
@@ -283,9 +283,9 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
             "the spectrum of the Matérn kernels has the wrong scale",
         ),
         M(
-            "kernels/named.py",
-            "(_FLOAT64_BYTES + itemsize) * b * k + 2 * _FLOAT64_BYTES * (b + k + 1) * (d + 1)",
-            "itemsize * b * k + 2 * _FLOAT64_BYTES * (b + k + 1) * (d + 1)",
+            "kernels/kernel.py",
+            "return (wide + itemsize) * b * k + 2 * wide * (b + k + 1) * (d + 1)",
+            "return itemsize * b * k + 2 * wide * (b + k + 1) * (d + 1)",
             "the memory of Matérn ½ leaves out its float64 distances",
         ),
     ),
@@ -453,14 +453,14 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
     "tables": (
         M(
             "tables/ensemble.py",
-            "losses = [loss((total + one) / size) for one in predictions]",
-            "losses = [loss((total + one) / (size - 1)) for one in predictions]",
+            "if c) / counts.sum())",
+            "if c) / max(1, counts.sum() - 1))",
             "a mean of an ensemble has one member too few",
         ),
         M(
             "tables/ensemble.py",
-            "lowest, kept = losses[chosen], counts.copy()",
-            "lowest, kept = losses[chosen], counts",
+            "counts = counts + one_of_each[chosen]",
+            "counts += one_of_each[chosen]",
             "the weights of the best ensemble change with the later ones",
         ),
         M(
@@ -471,8 +471,8 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
         ),
         M(
             "tables/ensemble.py",
-            "tail = (1 - float(coverage)) / 2",
-            "tail = 1 - float(coverage)",
+            "low = (1 - float(coverage)) / 2",
+            "low = 1 - float(coverage)",
             "an interval leaves out the whole error on each side",
         ),
         M(
@@ -495,8 +495,8 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
         ),
         M(
             "tables/encoders.py",
-            "default, values = values[place], np.delete(values, place, axis=0)",
-            "values = np.delete(values, place, axis=0)",
+            "default, values, codes = values[0], values[1:], codes[1:]",
+            "values, codes = values[1:], codes[1:]",
             "missing values lose the mean of their targets",
         ),
         M(
@@ -512,7 +512,7 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
             "the loss of held-out rows drops their weights",
         ),
         M(
-            "tables/refit.py",
+            "tables/candidates.py",
             "fit_calibration(mean, problem.y[rows], problem.weights(rows))",
             "fit_calibration(mean, problem.y[rows], None)",
             "the calibration of an ensemble drops the weights of rows",
@@ -741,7 +741,7 @@ FIRST = {
     "planning/plan.py": ("test_predict.py",),
     "tables/columns.py": ("test_group_columns.py",),
     "tables/plan.py": ("test_plan.py",),
-    "tables/problem.py": ("test_refit.py",),
+    "tables/problem.py": ("test_candidates.py",),
     "tables/refit.py": ("test_refit.py",),
     "tables/report.py": ("test_report.py",),
     "tables/search.py": ("test_search.py",),

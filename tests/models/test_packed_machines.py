@@ -88,7 +88,9 @@ def test_features_that_their_seed_does_not_reproduce_are_saved_themselves() -> N
     assert not torch.equal(found.predict(x), machine.predict(x))
 
 
-@pytest.mark.parametrize("columns", [[[1, 1]], [[0, 3]], [[-1, 1]], [[2, 1]], [[0, 1]], [[0, 2], [0, 1]]], ids=str)
+@pytest.mark.parametrize(
+    "columns", [[[1, 1]], [[0, 3]], [[-1, 1]], [[2, 1]], [[0, 1]], [[0, 2], [0, 1]], [[0, 2], [2, 2]]], ids=str
+)
 def test_columns_that_the_weights_do_not_have_are_refused(columns: list[list[int]]) -> None:
     document, tensors = pack([MACHINES["exact"]])
     with pytest.raises(InvalidFile, match="columns of the models must be the 2 of the weights"):

@@ -33,13 +33,14 @@ from joker.models.files import save
 from joker.runtime import gpus, parse_device
 from joker.runtime.devices import one_thread
 from joker.runtime.warning_filters import ignoring
+from joker.tables.candidates import FittedEnsemble
 from joker.tables.encoding import in_memory
 from joker.tables.ensemble import Ensemble, Residuals, make_residuals
 from joker.tables.optimism import find_optimism
 from joker.tables.parsing import parse_text
 from joker.tables.plan import DEFAULT_EFFORT, SearchPlan, check_effort
 from joker.tables.problem import TableProblem, validation_of
-from joker.tables.refit import FittedEnsemble, fit_table, plan_of
+from joker.tables.refit import fit_table, plan_of
 from joker.tables.report import TableView, column_facts, held_out_error, member_facts, print_summary, progress_of
 from joker.tables.search import Encodings
 from joker.tables.spread import Spread, spread_of

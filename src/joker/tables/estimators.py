@@ -18,9 +18,9 @@ from joker.estimators.classification import check_class_weight, weigh
 from joker.estimators.docstrings import documented_with
 from joker.estimators.scoring import unit_of_squares
 from joker.losses import Loss
+from joker.tables.candidates import FittedEnsemble
 from joker.tables.estimator import AUTO, TableEstimator
 from joker.tables.problem import TableProblem
-from joker.tables.refit import FittedEnsemble
 from joker.tables.targets import class_codes, with_target
 
 Array = NDArray[Any]

@@ -16,12 +16,12 @@ from joker.distributed import current
 from joker.estimators.card import ModelReport, NotebookView, TextTable, code, device_of, listed, training_rows
 from joker.estimators.regression import LOG_LINKS
 from joker.runtime import visible
+from joker.tables.candidates import FittedEnsemble
 from joker.tables.choices import KEPT
 from joker.tables.columns import DROP
 from joker.tables.encoding import Encoding
 from joker.tables.ensemble import EnsembleMember
 from joker.tables.problem import TableProblem
-from joker.tables.refit import FittedEnsemble
 from joker.tables.table import RawTable
 from joker.tuning.ard import coded_targets
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from joker.estimators.deviance import KernelGamma
+from joker.tables.candidates import FittedEnsemble
 from joker.tables.ensemble import Residuals, make_residuals
 from joker.tables.problem import TableProblem
-from joker.tables.refit import FittedEnsemble
 from joker.tables.table import is_limited
 
 Array = NDArray[Any]
