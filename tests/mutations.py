@@ -1,4 +1,4 @@
-"""A mutation run: 104 bugs are put into copies of the source, one at a time, and the tests must find each of them.
+"""A mutation run: 109 bugs are put into copies of the source, one at a time, and the tests must find each of them.
 
     python tests/mutations.py [--package planning] [--only "momentum"] [--results tests/mutations.json]
 
