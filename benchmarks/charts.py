@@ -100,6 +100,23 @@ def draw_scaling(results: dict[str, Any], folder: Path) -> Path:
     return saved(figure, folder / "scaling.png")
 
 
+def draw_exact(results: dict[str, Any], folder: Path) -> Path:
+    """Draw the error against the seconds of a fit, with the exact kernel, random features and boosting."""
+    figure, (axis,) = axes_of(1, width=6.0, height=4.0)
+    parts = results["parts"]
+    curves = parts.get("hepc, curves", {}).get("curves", {})
+    for color, marker, (name, points) in zip(COLORS, MARKERS, curves.items(), strict=False):
+        axis.loglog(*zip(*points, strict=True), marker=marker, color=color, ms=4, label=name)
+    whole = {"JokerRegressor, all of its work": "hepc", "LightGBM, CPU": "hepc, LightGBM"}
+    for color, marker, (name, part) in zip(COLORS[6:], "*P", whole.items(), strict=False):
+        if part in parts:
+            axis.loglog(parts[part]["seconds"], parts[part]["rmse"], marker, color=color, ms=9, label=name)
+    axis.set_xlabel("seconds", fontsize=9)
+    axis.set_ylabel("RMSE, in deviations of the target", fontsize=9)
+    axis.legend(fontsize=7)
+    return saved(figure, folder / "exact_kernels.png")
+
+
 def draw_peers(results: dict[str, Any], folder: Path) -> Path:
     """Draw the best score of each program against seconds of a fit, over fits to growing parts of the rows."""
     shown = {
@@ -180,6 +197,7 @@ DRAWN: dict[str, tuple[Callable[[dict[str, Any], Path], Path], ...]] = {
     "scaling": (draw_memory, draw_scaling),
     "peers": (draw_peers,),
     "tables": (draw_start,),
+    "exact_scale": (draw_exact,),
 }
 
 

@@ -194,6 +194,7 @@ def exact_scale(results: Results) -> Iterator[str]:
             else ", ".join(one["gap"] for one in found.get("members", [])),
         ]
         for name, found in results["parts"].items()
+        if "curves" not in found
     ]
     yield table(("problem", "fit", "GPU memory", "score", "gap"), rows)
 
