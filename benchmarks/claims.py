@@ -86,7 +86,8 @@ CLAIMS: dict[str, dict[str, str]] = {
     },
     "docs/tables.md": {
         "12 or N or 3.5 kg": "tests/tables/test_text_values.py",
-        "If that reduces the error by N, each number": "joker.tables.search:MIN_STEP_GAIN",
+        "If that reduces the error by N, and": "joker.tables.search:MIN_STEP_GAIN",
+        "encodings whose losses are within N": "joker.tables.refit:MAX_EXCESS",
         "category reduce the leave-one-out error by N": "joker.tables.search:MIN_CATEGORY_GAIN",
         "of whole groups by N": "joker.tables.columns:MIN_CODE_GAIN",
         "in at most N of the rows, are then missing": "joker.tables.parsing:1 - MIN_SHARE",

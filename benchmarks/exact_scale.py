@@ -1,6 +1,6 @@
 """Exact kernels on hundreds of thousands and millions of rows of a GPU: test error, seconds, gap and memory.
 
-    JOKER_DATA=... python benchmarks/exact_scale.py                 # all parts, about fifteen minutes on an H200
+    JOKER_DATA=... python benchmarks/exact_scale.py                 # all parts, about twenty minutes on an H200
     JOKER_DATA=... python benchmarks/exact_scale.py --only "hepc|mnist"  # parts with these names
 
 The table estimators have their defaults, and choose the exact kernel themselves. LightGBM (1,000 trees of 255 leaves)
