@@ -86,6 +86,12 @@ def test_groups_share_the_programs_that_run_together(b: int, t: int) -> None:
     assert shape.lanes <= t
 
 
+@pytest.mark.parametrize(("b", "t", "held"), [(512, 7, True), (1024, 7, True), (2048, 100, True), (4096, 2, False)])
+def test_columns_are_solved_in_turn_where_all_programs_together_hold_the_matrix(b: int, t: int, held: bool) -> None:
+    """A program that reads its rows again for each product waits for memory most of the time."""
+    assert block_solve.launch_shape(b, t, multiprocessors=132).held == held
+
+
 @pytest.mark.parametrize("name", ["block_solve", "box_cg"])
 def test_the_kernel_takes_its_constants_from_the_plain_solver(name: str) -> None:
     """A number that is typed in a kernel as well could come to differ from that of the plain solver."""
