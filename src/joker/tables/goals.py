@@ -25,6 +25,7 @@ from joker.tables.trend import PenalisedTrend, TrendInputs
 from joker.tuning.ard import ArdSample, best_loo_errors, make_sample
 
 Array = NDArray[Any]
+FARTHEST = 40  # rows, of those that are farthest from a trend
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +77,23 @@ def name_of(goal: Goal) -> str:
 def choose_target_transforms(problem: TableProblem, trends: TrendInputs | None) -> dict[bool, str | None]:
     """Return the best target transform without and with a trend, in the order of their losses.
 
-    The loss is the leave-one-out squared error in the unit of y, on a sample.
+    The loss is the leave-one-out squared error in the unit of y, on a sample and on the rows that are farthest from a
+    trend, which a sample would miss: those of wrong inputs may have errors that are a hundred times as large.
     """
     transforms = transforms_to_try(problem.y)
     if (len(transforms) == 1 and trends is None) or not isinstance(problem.inputs, RawTable):
         return {False: transforms[0]}
     sample = make_sample(problem.y, 0, problem.seed, JUDGED_ROWS)
-    rows, y = sample.rows, problem.y[sample.rows]
+    rows, count = sample.rows, len(sample.rows)
+    if trends is not None:
+        others = np.setdiff1d(np.arange(len(problem.y)), rows)
+        left = np.abs(trends.penalised(problem.y).residuals[others])
+        rows = np.concatenate([rows, others[np.argsort(-left, kind="stable")[:FARTHEST]]])
+    w = np.where(np.arange(len(rows)) < count, 1.0, count / max(1, len(problem.y) - len(rows) + count))
+    y = problem.y[rows]
     losses: dict[tuple[bool, str], float] = {}
     for transform in transforms:
-        target = fit_number_target(y, transform)
+        target = fit_number_target(y[:count], transform)
         coded = target.encode(y)
         _, x = fit_encoding(problem.inputs.some(rows), coded, 0, given=problem.columns, seed=problem.seed)
         x = in_memory(x)
@@ -94,9 +102,9 @@ def choose_target_transforms(problem: TableProblem, trends: TrendInputs | None) 
             choices[True] = trends.penalised(target.encode(problem.y)).residuals[rows]
         for with_trend, left in choices.items():
             deviation = float(left.std()) or 1.0
-            wrong = best_loo_errors(x, ArdSample(rows, torch.from_numpy(left / deviation)[:, None]))[:, 0].numpy()
-            wrong = wrong * deviation
-            found = target.decode(coded - wrong, residual_quantiles(wrong))
-            losses[with_trend, transform] = float(np.mean((found - y) ** 2))
+            judged = ArdSample(rows, torch.from_numpy(left / deviation)[:, None], w=w)
+            wrong = best_loo_errors(x, judged)[:, 0].numpy() * deviation
+            found = target.decode(coded - wrong, residual_quantiles(wrong[:count]))
+            losses[with_trend, transform] = float(np.average((found - y) ** 2, weights=w))
     ranked = sorted(losses, key=lambda one: losses[one])
     return {with_trend: next(form for flag, form in ranked if flag == with_trend) for with_trend, _ in ranked}

@@ -94,8 +94,9 @@ class PenalisedTrend:
         """Fit a trend to some rows; ``number`` is the index of the encoding."""
         inputs = inputs or self.inputs
         ((coefficients, intercept),) = inputs.solutions(self.y, rows, (self.penalty,))
-        values = inputs.x[rows] @ coefficients + intercept
-        low, high = float(values.min()), float(values.max())
+        values, y = inputs.x[rows] @ coefficients + intercept, self.y[rows]
+        # A row with a wrong input may have a value of the trend that is far from all targets.
+        low, high = float(max(values.min(), y.min())), float(min(values.max(), y.max()))
         return Trend(number, coefficients, intercept, 2 * low - high, 2 * high - low)
 
     @cached_property

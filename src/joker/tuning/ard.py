@@ -178,14 +178,19 @@ def loo_errors(
 def best_loo_errors(x: Array, sample: ArdSample) -> Tensor:  # (m, d) -> (m, t)
     """Return the leave-one-out errors with the best of a few bandwidths, and with it of a few λ."""
     inputs, y = torch.from_numpy(x).float(), sample.y.float()
+    w = torch.ones(1) if sample.w is None else torch.from_numpy(sample.w).float()
     distance = torch.cdist(inputs, inputs)
     median = float(distance.median()) or 1.0
     kernels = [torch.exp(-distance / (factor * median)) for factor in BANDWIDTHS]
     first, *others = PENALTIES
-    found = [(loo_errors(k, y, first), k) for k in kernels]
-    best = min(found, key=lambda one: float(one[0].square().mean()))
-    found = [best, *((loo_errors(best[1], y, lam), best[1]) for lam in others)]
-    return min(found, key=lambda one: float(one[0].square().mean()))[0].double()
+
+    def mean_square(one: tuple[Tensor, Tensor]) -> float:
+        return float((w[:, None] * one[0].square()).mean())
+
+    found = [(loo_errors(k, y, first / w), k) for k in kernels]
+    best = min(found, key=mean_square)
+    found = [best, *((loo_errors(best[1], y, lam / w), best[1]) for lam in others)]
+    return min(found, key=mean_square)[0].double()
 
 
 def loo_mean_square(x: Array, sample: ArdSample) -> float:  # (m, d)
