@@ -95,7 +95,7 @@ def score_and_error(y: Any, found: Any, blocks: Any) -> tuple[float, float]:
     parts = 1 - (y - found) ** 2 / y.var()
     _, of_row = np.unique(blocks, return_inverse=True)
     sums = np.bincount(of_row, weights=parts - parts.mean())
-    return float(parts.mean()), float(np.sqrt(np.sum(sums**2)) / len(parts))
+    return float(parts.mean()), float(np.sqrt(np.sum(sums**2) * len(sums) / (len(sums) - 1)) / len(parts))
 
 
 def told(send: process.Send, name: str, seed: int, effort: int) -> None:
@@ -112,7 +112,7 @@ def told(send: process.Send, name: str, seed: int, effort: int) -> None:
     y = np.asarray(test[table.target], dtype=float)
     score, error = score_and_error(y, model.predict(test), test[table.column])
     low, high = model.predict_interval(test, COVERAGE).T
-    both = float(np.hypot(error, model.held_out_error_))
+    both = float(np.hypot(error, model.held_out_error_ or 0.0))
     covered = float(np.mean((low <= y) & (y <= high)))
     send(
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from raw_tables import FAST, IGNORE_OPTIMISM, split
 import joker
 from joker.tables import report
 from joker.tables.encoding import fit_encoding
-from joker.tables.report import MAX_SHOWN, column_associations, column_importances
+from joker.tables.report import MAX_SHOWN, column_associations, column_importances, held_out_error
 from joker.tables.table import NUMBER, RawColumn, RawTable, read_table
 
 pytestmark = [pytest.mark.usefixtures("few_trials"), IGNORE_OPTIMISM]
@@ -165,6 +166,18 @@ def test_the_rows_of_a_group_count_as_one_in_the_standard_error(rng: np.random.G
     grouped = joker.JokerRegressor(**FAST).fit(x[group], y[group], groups=group)
     rows = joker.JokerRegressor(**FAST).fit(x, y)
     assert grouped.held_out_error_ == pytest.approx(rows.held_out_error_, rel=0.5)
+
+
+def test_groups_of_one_row_have_the_standard_error_of_rows() -> None:
+    """Few groups have a larger one than many: their mean is known less well."""
+    scores, seen = np.array([0.2, 0.9, 0.4, 1.0]), []
+    for groups in (None, np.arange(4), np.array([0, 0, 1, 1]), np.zeros(4)):
+        problem = SimpleNamespace(validation=SimpleNamespace(blocks=lambda groups=groups: groups))
+        fitted: Any = SimpleNamespace(held_rows=np.arange(4))
+        seen.append(held_out_error(fitted, problem, lambda *_: scores))  # type: ignore[arg-type]
+    assert seen[1] == pytest.approx(seen[0])
+    assert seen[2] == pytest.approx(np.std([0.55, 0.7], ddof=1) / 2**0.5)
+    assert seen[3] is None
 
 
 def test_the_summary_of_a_fit_that_time_ended() -> None:

@@ -161,7 +161,9 @@ def held_out_error(
         return float(scores.std(ddof=1) / len(scores) ** 0.5)
     _, of_row = np.unique(groups[fitted.held_rows], return_inverse=True)
     sums = np.bincount(of_row.ravel(), weights=scores - scores.mean())
-    return float(np.sqrt(np.sum(sums**2)) / len(scores))
+    if len(sums) < 2:
+        return None
+    return float(np.sqrt(np.sum(sums**2) * len(sums) / (len(sums) - 1)) / len(scores))
 
 
 def column_facts(
