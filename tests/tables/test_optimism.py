@@ -75,3 +75,19 @@ def test_columns_are_suspected_by_name_and_order(name: str, values: Any, expecte
     problem = TableProblem(table, np.zeros(len(values)), 0, joker.KernelRidge())
     found = [kind for _, kind in suspects(problem, (ColumnKind(name, "number"),))]
     assert found == ([] if expected is None else [expected])
+
+
+def test_persons_are_named_and_not_the_schools_that_they_go_to(rng: np.random.Generator) -> None:
+    """New schools have new persons, so that both are as hard; the rows of one person are alike."""
+    frame, y = persons(rng)
+    frame["school"] = frame["person"] // 4
+    (message,) = messages(frame, y)
+    assert "column 'person' names groups of rows" in message
+
+
+def test_a_few_rows_that_no_fit_predicts_do_not_hide_the_persons(rng: np.random.Generator) -> None:
+    """Both fits are wrong by as much there, and the same rows are compared."""
+    frame, y = persons(rng)
+    y[rng.integers(len(y), size=5)] += 5.0
+    (message,) = messages(frame, y)
+    assert "column 'person' names groups of rows" in message

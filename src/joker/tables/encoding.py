@@ -71,6 +71,15 @@ class Encoding:
         sizes = [size for encoder in self.encoders for size in _sizes(encoder)]
         return np.repeat(np.arange(len(sizes)), sizes)
 
+    def weights_for(self, other: Encoding) -> Array:  # (k,), float32
+        """Return the weights of the same columns for the inputs of another encoding, which may have fewer columns."""
+        of_set = np.ones(int(self.groups.max(initial=0)) + 1, dtype=np.float32)
+        of_set[self.groups] = 1.0 if self.weights is None else self.weights
+        ends = np.cumsum([len(_sizes(encoder)) for encoder in self.encoders])
+        of_column = {e.name: part for e, part in zip(self.encoders, np.split(of_set, ends[:-1]), strict=True)}
+        parts = [of_column[encoder.name][: len(_sizes(encoder))] for encoder in other.encoders]
+        return np.concatenate([np.ones(0, dtype=np.float32), *parts])[other.groups]
+
     def transform(self, table: RawTable) -> Array:  # (n, d), float32
         """Return the inputs of some rows."""
         columns = self.matched(table)

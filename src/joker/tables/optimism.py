@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.metrics import accuracy_score, r2_score
 
 from joker.tables.columns import DROP, GROUP, MIN_GROUP_ROWS, ColumnKind
 from joker.tables.encoding import Encoding, fit_encoding, in_memory
@@ -50,6 +50,11 @@ class Optimism:
     score: float
     metric: str
 
+    @property
+    def drop(self) -> float:
+        """By how much the score is lower."""
+        return self.random_score - self.score
+
     def __str__(self) -> str:
         what = "new groups" if self.kind == GROUPS else "later rows"
         given = "groups" if self.kind == GROUPS else "time"
@@ -67,7 +72,7 @@ def find_optimism(
     """Return the column under which the score falls most, if it falls clearly; ``trends`` are those of the model."""
     if problem.validation.kind != RANDOM or encoding is None or len(problem.y) < MIN_CHECKED_ROWS:
         return None
-    found: list[tuple[float, Optimism]] = []
+    found: list[tuple[Optimism, RawColumn]] = []
     if problem.clock.is_over():
         return None
     for column, kind in suspects(problem, encoding.kinds):
@@ -77,10 +82,18 @@ def find_optimism(
         validation = validation_of(problem.inputs, problem.y, problem.classes, None, *values)
         compared = _compared(problem, encoding, model, target, trends, validation)
         named = kind == TIME or GROUP_NAME.fullmatch(column.name) is not None
-        least = MIN_DROP if named else MIN_DROP_OF_CODES
-        if compared is not None and compared.random_score - compared.score >= least:
-            found.append((compared.random_score - compared.score, compared))
-    return max(found, key=lambda one: one[0])[1] if found else None
+        if compared is not None and compared.drop >= (MIN_DROP if named else MIN_DROP_OF_CODES):
+            found.append((compared, column))
+    # New schools mean new pupils, too: then it is those whose rows are alike.
+    kept = [one for one, column in found if not any(_is_inside(other, column) for _, other in found)]
+    return max(kept, key=lambda one: one.drop, default=None)
+
+
+def _is_inside(fine: RawColumn, coarse: RawColumn) -> bool:
+    """Whether each value of a column has only one value of another column, which has fewer values."""
+    one, other = (np.unique(column.values.astype(str), return_inverse=True)[1] for column in (fine, coarse))
+    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
+    return bool(pairs == one.max() + 1 > other.max() + 1)
 
 
 def suspects(problem: TableProblem, kinds: tuple[ColumnKind, ...]) -> Iterator[tuple[RawColumn, str]]:
@@ -137,26 +150,28 @@ def _compared(
     codes = strata(problem.y, problem.classes)
     (split,) = validation.folds(codes, 1, 1, problem.seed)[:1]
     random = np.random.RandomState(problem.seed)
-    some = [np.sort(random.permutation(part)[: round(CHECKED_ROWS * share)]) for part, share in _shares(split)]
-    asked = Split(some[0], some[1])
-    mixed = random.permutation(np.concatenate(some))
-    at_random = Split(np.sort(mixed[: len(some[0])]), np.sort(mixed[len(some[0]) :]))
-    if min(len(asked.train), len(asked.held)) < 2:
+    train, new = (random.permutation(part)[: round(CHECKED_ROWS * share)] for part, share in _shares(split))
+    halves = np.array_split(new, 2)
+    if min(len(train), len(new)) < 4:
         return None
+    # All fits have as many rows, and all new rows are predicted: by fits that have the other half of them, with others
+    # of the same groups or as late, and by one that has none.
+    mixed = [np.concatenate([train[: len(train) - len(half)], half]) for half in halves]
     # A number stays an input: new groups may have similar ones, as with years of school.
     kinds = {kind.name: kind.kind for kind in encoding.kinds}
     names = validation.kind == GROUPS and kinds[validation.column or ""] not in (NUMBER, BOOLEAN)
     without = validation.column if names else None
-    scores = []
-    for one, dropped in ((at_random, None), (asked, without)):
-        if problem.classes and len(np.unique(problem.y[one.train])) < 2:
-            return None
-        scores.append(_score(problem, encoding, model, target, trends, one, dropped))
-    (before, error), (after, other) = scores
-    if before - after < max(MIN_DROP, DROP_ERRORS * float(np.hypot(error, other))):
+    if problem.classes and min(len(np.unique(problem.y[rows])) for rows in (train, *mixed)) < 2:
+        return None
+    scores = partial(_scores, problem, encoding, model, target, trends)
+    after = scores(Split(np.sort(train), new), without)
+    before = np.concatenate([scores(Split(np.sort(mixed[1 - j]), halves[j]), None) for j in (0, 1)])
+    error = float((before - after).std() / len(new) ** 0.5)
+    if (before - after).mean() < max(MIN_DROP, DROP_ERRORS * error):
         return None
     assert validation.column is not None
-    return Optimism(validation.column, validation.kind, before, after, "accuracy" if problem.classes else "R²")
+    metric = "accuracy" if problem.classes else "R²"
+    return Optimism(validation.column, validation.kind, float(before.mean()), float(after.mean()), metric)
 
 
 def _shares(split: Split) -> list[tuple[Array, float]]:
@@ -164,7 +179,7 @@ def _shares(split: Split) -> list[tuple[Array, float]]:
     return [(split.train, len(split.train) / n), (split.held, len(split.held) / n)]
 
 
-def _score(
+def _scores(
     problem: TableProblem,
     encoding: Encoding,
     model: Any,
@@ -172,22 +187,25 @@ def _score(
     trends: Any,
     split: Split,
     without: str | None,
-) -> tuple[float, float]:
-    """Return a score on held-out rows and its standard error; the encoding is fitted to the training rows."""
+) -> Array:
+    """Return the part of each held-out row in the score, relative to the variance of all targets.
+
+    The encoding is fitted to the training rows.
+    """
     kinds = [replace(kind, kind=DROP) if kind.name == without else kind for kind in encoding.kinds]
     y = problem.targets(target)
     table = problem.inputs.some(split.train)
     own, x = fit_encoding(table, y[split.train], problem.classes, kinds=kinds, seed=problem.seed)
-    fitted = clone(model).set_params(bandwidth="median", callbacks=None, max_time=np.inf)
+    weights = encoding.weights_for(own)
+    own, x = replace(own, weights=weights), in_memory(x) * weights
+    fitted = clone(model).set_params(bandwidth=model.bandwidth_, callbacks=None, max_time=np.inf)
     trend = None if trends is None else trends.fit(split.train).values(trends.inputs.x)
     left = y if trend is None else y - trend
-    fitted.fit_sample((in_memory(x), left[split.train], problem.given_weights(split.train)))
+    fitted.fit_sample((x, left[split.train], problem.given_weights(split.train)))
     values = problem.values(fitted, own.transform(problem.inputs.some(split.held)))
     values = values if trend is None else values + trend[split.held, None]
     truth = problem.y[split.held]
     if problem.classes:
-        right = values.argmax(axis=1) == truth
-        return float(accuracy_score(truth, values.argmax(axis=1))), float(right.std() / len(right) ** 0.5)
+        return np.asarray(values.argmax(axis=1) == truth, dtype=np.float64)
     predicted = problem.decoded(values, split.held, target)[0][:, 0]
-    parts = (truth - predicted) ** 2 / (truth.var() or 1.0)
-    return float(r2_score(truth, predicted)), float(parts.std() / len(parts) ** 0.5)
+    return np.asarray(1 - (truth - predicted) ** 2 / (problem.y.var() or 1.0))
