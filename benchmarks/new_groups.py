@@ -1,6 +1,6 @@
 """Scores and intervals for new groups and later rows, on real tables that have groups or times.
 
-    python benchmarks/new_groups.py                          # what has no result yet
+    python benchmarks/new_groups.py                          # what has no result yet: about ten minutes on a core
     python benchmarks/new_groups.py --effort 3 --jobs 4      # into a results file of its own
     python benchmarks/new_groups.py --sets Wages --seeds 0
     python benchmarks/new_groups.py --summary                # shows the results file, and runs nothing

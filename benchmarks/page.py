@@ -196,6 +196,13 @@ SECTIONS = (
         "python benchmarks/brake.py",
     ),
     Section(
+        "new_groups",
+        "Scores for new groups and later rows",
+        "The held-out score of a fit with `groups=` or `time=`, and the score of groups or later rows that it has not "
+        "seen. Fits without both should warn of a column where its score is too optimistic.",
+        "python benchmarks/new_groups.py",
+    ),
+    Section(
         "intervals",
         "Prediction intervals that follow the data",
         "Intervals with a nominal coverage of 90%, of one width and with a width for each row, of the same fit of "

@@ -322,6 +322,36 @@ def brake(results: Results) -> Iterator[str]:
     yield table(("shape", "limit", "fit", "", "held-out score", "score on training rows"), rows)
 
 
+def new_groups(results: Results) -> Iterator[str]:
+    """Yield held-out scores beside those of new groups or later rows, and the warnings of fits that know of neither."""
+    rows = [
+        [
+            name,
+            seed,
+            f"{one['held_out_score']:.3f} ± {one['held_out_error']:.3f}",
+            f"{one['score']:.3f} ± {one['error']:.3f}",
+            "" if one["within"] else "no",
+            f"{one['coverage']:.1%}",
+        ]
+        for name, seeds in results["told"].items()
+        for seed, one in seeds.items()
+        if "score" in one
+    ]
+    head = ("table", "seed", "held-out R²", "R² of new groups or later rows", "within two errors", "coverage of 90%")
+    yield table(head, [[*row[:4], row[4] or "yes", row[5]] for row in rows])
+    rows = [
+        [
+            name,
+            f"{one['held_out_score']:.3f}",
+            one["warned_of"] or "none",
+            f"{one['random_score']:.2f} and {one['other_score']:.2f}" if one["warned_of"] else "",
+        ]
+        for name, one in results["untold"].items()
+        if "warned_of" in one
+    ]
+    yield table(("table, without groups or time", "held-out score", "warned of", "its two scores"), rows)
+
+
 def certificate(results: Results) -> Iterator[str]:
     """Yield the number of wrong gaps, and the ends of the solves."""
     columns = ("problems on", "number", "float32", "wrong gaps", "at the tolerance", "refused", "largest excess")
@@ -704,6 +734,6 @@ TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
         peers, higgs_gap, paper_gpu, gpu_real, gpu_gap, exact_scale, step, same_problem, default_fits, distributed,
         hard_problems, certificate, one_class, multiclass, tuning, standardize, out_of_core, path,
         block_solver, ablations, search_ablations, solved, greedy_blocks, scaling, tables,
-        named_tables, intervals, count_tables, brake,
+        named_tables, intervals, count_tables, brake, new_groups,
     )
 } | {"tables_effort1": tables}  # fmt: skip
