@@ -121,6 +121,9 @@ class State(SavedTensors, ABC):
     small_operations = False
     """Whether the operations of a step are too small to be shared among threads, except for its tiles."""
 
+    keeps_memory = False
+    """Whether freed tiles may stay with the process, because they are small."""
+
     group: Group = ALONE
     """The processes that solve the problem together. Each of them has all of α."""
 
