@@ -273,10 +273,15 @@ class FeatureState(State):
             return None
         return x if x.device.type == "cpu" and x.dtype == torch.float64 else None
 
+    def cheap_image(self, alpha: Tensor) -> Tensor | None:
+        if (sparse := self.sparse_rows) is None or alpha.dtype != torch.float64:
+            return None
+        image = torch.from_numpy(sparse.matrix().T @ alpha.numpy())
+        return torch.cat([image, alpha.sum(0).expand(self.features.constants or 0, -1)])
+
     def image_of(self, alpha: Tensor) -> Tensor:
-        if (sparse := self.sparse_rows) is not None and alpha.dtype == torch.float64:
-            image = torch.from_numpy(sparse.matrix().T @ alpha.numpy())
-            return torch.cat([image, alpha.sum(0).expand(self.features.constants or 0, -1)])
+        if (cheap := self.cheap_image(alpha)) is not None:
+            return cheap
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
         budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))

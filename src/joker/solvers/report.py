@@ -103,6 +103,11 @@ def _sums(
         for point, alpha in enumerate(alphas):
             error = None if errors is None else errors[point]
             sums[point] += _terms(problem, rows, alpha[rows], f[:, point * t : (point + 1) * t], error)
+    for point, (alpha, image) in enumerate(points):
+        if (own := state.cheap_image(alpha)) is not None:  # the sums that give P of θ and J of Ψᵀα
+            square = _mean(image.square().sum(0), problem.loss.group)
+            sums[point, 1] = square
+            sums[point, 2] += (_mean(own.square().sum(0), problem.loss.group) - square) / 2
     return state.group.broadcast_(sums)
 
 

@@ -149,6 +149,10 @@ class State(SavedTensors, ABC):
     def image_of(self, alpha: Tensor) -> Tensor:
         """Return the image of any α (n, t), computed anew: without the rounding errors of many small steps."""
 
+    def cheap_image(self, alpha: Tensor) -> Tensor | None:  # (n, t) -> (m, t)
+        """Return Ψᵀα where it takes one product with sparse inputs; θ may then differ from it. None else."""
+        return None
+
     @abstractmethod
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yield the predictions of all rows for some images, side by side, one tile of rows at a time."""

@@ -66,10 +66,11 @@ WHOLE_ROWS = 512  # rows up to which the kernel matrix is computed as a whole, a
 
 
 class Factor(Protocol):
-    """G, with its products, the least value of the first μ, and the last columns that are ones for a line search."""
+    """G, with its products."""
 
-    least_mu: float
-    constants: int
+    least_mu: float  # of the first μ
+    constants: int  # the last columns, which are ones, for a line search of their own
+    own_theta: bool  # whether θ may differ from Gᵀα
 
     def apply(self, theta: Tensor, /) -> Tensor: ...  # (r,) -> (n,)
     def transposed(self, alpha: Tensor, /) -> Tensor: ...  # (n,) -> (r,)
@@ -79,7 +80,7 @@ class Factor(Protocol):
 class DenseFactor:
     """G as a matrix in float64."""
 
-    least_mu, constants = 0.0, 0  # its direction is exact
+    least_mu, constants, own_theta = 0.0, 0, False  # its directions are exact
 
     def __init__(self, G: Tensor) -> None:  # (n, r)
         self.G = G
@@ -113,6 +114,8 @@ class SparseFactor:
     >>> SparseFactor(rows, constants=1).apply(torch.tensor([1.0, 1.0, 1.0, 0.5], dtype=torch.float64)).tolist()
     [1.5, 5.5]
     """
+
+    own_theta = True
 
     def __init__(self, x: SparseRows, constants: int = 0) -> None:
         n, self.d = x.shape
@@ -346,14 +349,18 @@ class Newton(Method):
         alpha = self.state.alpha.double()
         sure = isinstance(self.state, FeatureState) and alpha is self.state.alpha
         aim = max(LEAST_AIM, (SURE_AIM if sure else AIM) * self.settings.tol / 4**number)
+        image = torch.zeros_like(self.state.image) if G.own_theta else None
         for column in range(alpha.shape[1]):
             y, loss = self._column(column)
             a = loss.clamp(y, alpha[:, column])
             e = torch.zeros_like(a)
             if isinstance(self.state, ExactState):
                 e = self.state.image[:, column].double() - G.apply(G.transposed(a))
-            alpha[:, column] = _Column(G, y, loss, e).solve(a, aim)
-        image = None if self._matrix is None or alpha is not self.state.alpha else self._matrix @ alpha
+            alpha[:, column], theta = _Column(G, y, loss, e).solve(a, aim)
+            if image is not None:
+                image[:, column] = theta
+        if self._matrix is not None and alpha is self.state.alpha:
+            image = self._matrix @ alpha
         self.state.reset(alpha.to(self.state.alpha.dtype), image, fresh=True)
 
     def _column(self, column: int) -> tuple[Tensor, Scaled]:  # (n,)
@@ -396,16 +403,16 @@ class _Column:
         self.low, self.high = (bound.expand_as(y) for bound in loss.box(y))
         self.total, self.scale = 0.0, inf  # of the last call of `_difference`: what it returned, and what it divides by
 
-    def solve(self, a: Tensor, aim: float) -> Tensor:
-        """Return α at which the relative gap of this problem is at most ``aim``, or the best one found."""
+    def solve(self, a: Tensor, aim: float) -> tuple[Tensor, Tensor]:
+        """Return α and θ at which the relative gap of this problem is at most ``aim``, or the best ones found."""
         mu = self._first_mu()
         centre, theta = a, self.G.transposed(a)
         f = self.G.apply(theta)
-        best, least, worse = a, self._difference(a, theta, theta, f)[1], 0
+        best, least, worse = (a, theta), self._difference(a, theta, theta, f)[1], 0
         for _ in range(MOST_OUTER):
             theta, f, a, gap, shrink = self._newton(theta, f, _Proximal(self, centre, mu), aim)
             worse = 0 if gap < least or least > FAR else worse + 1
-            best, least = (a, gap) if gap < least else (best, least)
+            best, least = ((a, theta), gap) if gap < least else (best, least)
             if least <= aim or worse == MOST_WORSE:
                 break
             if shrink < 1:
@@ -431,7 +438,7 @@ class _Column:
             # The difference is at least half the squared residual: it cannot be small enough before.
             if residual**2 / 2 <= max(SOLVED * self.total, NEARLY * aim * self.scale) or number % EVERY == EVERY - 1:
                 total, relative = self._difference(a, image, theta, f)
-            if relative <= NEARLY * aim and (gap := self._gap(a, image)) <= aim:
+            if relative <= NEARLY * aim and (gap := self._gap(a, image, relative)) <= aim:
                 break
             solved = number > 0 and aim < relative < inf and residual**2 / 2 <= SOLVED * total
             if solved or residual <= LEAST_RESIDUAL * float(theta.norm()):
@@ -447,7 +454,8 @@ class _Column:
             if moved is None:
                 break  # rounding errors are larger than the decrease
             theta, f, a = moved
-        return theta, f, a, self._gap(a, image) if gap == inf else gap, shrink
+        relative = self._difference(a, image, theta, f)[1] if relative == inf else relative
+        return theta, f, a, self._gap(a, image, relative) if gap == inf else gap, shrink
 
     def _shift(self, problem: _Proximal, theta: Tensor, f: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return θ, Gθ and α at the least objective that other weights of the constant columns reach."""
@@ -457,9 +465,9 @@ class _Column:
         direction[-count:] = (a.sum() - theta[-1]) / (1 + count * problem.weights(f).sum())
         return problem.search(theta, f, a, direction, direction.sum().expand_as(f)) or (theta, f, a)
 
-    def _gap(self, a: Tensor, image: Tensor) -> float:
-        """Return the relative gap of α, whose image is Gᵀα."""
-        return self._difference(a, image, image, self.G.apply(image))[1]
+    def _gap(self, a: Tensor, image: Tensor, relative: float) -> float:
+        """Return the relative gap of α, whose image is Gᵀα; or ``relative``, that of α and another θ."""
+        return relative if self.G.own_theta else self._difference(a, image, image, self.G.apply(image))[1]
 
     def _difference(self, a: Tensor, image: Tensor, theta: Tensor, f: Tensor) -> tuple[float, float]:
         """Return the primal objective of θ, whose predictions are f and e, less the dual one of α; and its share."""
