@@ -267,21 +267,15 @@ class FeatureState(State):
 
     @property
     def sparse_rows(self) -> SparseRows | None:
-        """The rows, where their features are sparse inputs in float64 on a CPU; None else."""
         x = self.x
         if not isinstance(x, SparseRows) or self.group.size > 1 or self.features.constants is None:
             return None
         return x if x.device.type == "cpu" and x.dtype == torch.float64 else None
 
-    def cheap_image(self, alpha: Tensor) -> Tensor | None:
-        if (sparse := self.sparse_rows) is None or alpha.dtype != torch.float64:
-            return None
-        image = torch.from_numpy(sparse.matrix().T @ alpha.numpy())
-        return torch.cat([image, alpha.sum(0).expand(self.features.constants or 0, -1)])
-
     def image_of(self, alpha: Tensor) -> Tensor:
-        if (cheap := self.cheap_image(alpha)) is not None:
-            return cheap
+        if (sparse := self.sparse_rows) is not None and alpha.dtype == torch.float64:
+            image = torch.from_numpy(sparse.matrix().T @ alpha.numpy())
+            return torch.cat([image, alpha.sum(0).expand(self.features.constants or 0, -1)])
         image = alpha.new_zeros(self.features.n_features, alpha.shape[1])
         row_bytes = self.features.work_bytes(1) + self.x.row_bytes
         budget = max(tile_bytes(self.tile_budget, self.x.device), min(row_bytes, self.budget))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from joker.data import Rows, TensorRows
+from joker.data import Rows, SparseRows, TensorRows
 from joker.data.rows import WideRows
 from joker.distributed import ALONE, Group
 from joker.ops.gram import TENSOR_CORE_MULTIPLE
@@ -149,10 +149,6 @@ class State(SavedTensors, ABC):
     def image_of(self, alpha: Tensor) -> Tensor:
         """Return the image of any α (n, t), computed anew: without the rounding errors of many small steps."""
 
-    def cheap_image(self, alpha: Tensor) -> Tensor | None:  # (n, t) -> (m, t)
-        """Return Ψᵀα where it takes one product with sparse inputs; θ may then differ from it. None else."""
-        return None
-
     @abstractmethod
     def predictions(self, *images: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yield the predictions of all rows for some images, side by side, one tile of rows at a time."""
@@ -171,6 +167,11 @@ class State(SavedTensors, ABC):
     @abstractmethod
     def squared_norm(self, image: Tensor, products: Tensor) -> Tensor:  # (t,)
         """Return ‖θ‖²; with the exact kernel it is Σ α f, the ``products``."""
+
+    @property
+    def sparse_rows(self) -> SparseRows | None:
+        """The rows, where their features are sparse inputs in float64 on a CPU and θ may differ from Ψᵀα."""
+        return None
 
     @property
     @abstractmethod

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.data import SparseRows
@@ -35,6 +34,8 @@ from joker.solvers.methods.method import AFTER_LAYOUT, Item, KernelMemory, Metho
 from joker.solvers.methods.nystrom import factor
 from joker.solvers.problem import Problem, Settings
 from joker.solvers.state import ExactState, State
+
+Point: TypeAlias = tuple[Tensor, Tensor, Tensor]  # θ (r,), Gθ (n,) and α (n,)
 
 EPOCHS = 20  # that max_epochs="auto" allows; one or two are usually enough
 WORK = 10**11  # rows times the square of the features, up to which Newton's method pays
@@ -59,7 +60,7 @@ VECTORS = 24  # float64 numbers of a row
 SPARSE_WORK = 1_000  # operations of dense matrices that take as long as those of a sparse Newton step on one entry
 ENTRY_BYTES = 48  # of an entry of a sparse G, and of the same among the rows with D > 0
 LEAST_MU = 0.25  # of the mean squared length of a row: the first μ with sparse inputs, or more
-ROUGHLY, LEAST_SHARE = 0.3, 1e-3  # the residual of a direction relative to g, at first and at least
+ROUGHLY = 0.3  # the residual of a direction relative to g
 FEWER = 0.7  # of all rows: fewer with D > 0 are copied
 MOST_PRODUCTS = 2_000  # of conjugate gradients
 WHOLE_ROWS = 512  # rows up to which the kernel matrix is computed as a whole, and not a column at a time
@@ -74,7 +75,7 @@ class Factor(Protocol):
 
     def apply(self, theta: Tensor, /) -> Tensor: ...  # (r,) -> (n,)
     def transposed(self, alpha: Tensor, /) -> Tensor: ...  # (n,) -> (r,)
-    def direction(self, D: Tensor, g: Tensor, share: float, /) -> Tensor: ...  # (n,), (r,) -> (r,)
+    def direction(self, D: Tensor, g: Tensor, /) -> Tensor: ...  # (n,), (r,) -> (r,)
 
 
 class DenseFactor:
@@ -91,8 +92,8 @@ class DenseFactor:
     def transposed(self, alpha: Tensor, /) -> Tensor:
         return self.G.T @ alpha
 
-    def direction(self, D: Tensor, g: Tensor, share: float = 0.0, /) -> Tensor:
-        """Return -(I + Gᵀ D G)⁻¹ g, however large a ``share`` of g its residual may be."""
+    def direction(self, D: Tensor, g: Tensor, /) -> Tensor:
+        """Return -(I + Gᵀ D G)⁻¹ g."""
         r = self.G.shape[1]
         hessian = torch.eye(r, dtype=D.dtype, device=D.device)
         active = D.nonzero()[:, 0]
@@ -134,50 +135,30 @@ class SparseFactor:
     def direction(self, D: Tensor, g: Tensor, share: float = ROUGHLY, /) -> Tensor:
         """Return -(I + Gᵀ D G)⁻¹ g, with a residual of at most so large a share of g.
 
-        The preconditioner divides residuals by roots of the diagonal of the matrix, were D the same for all rows. They
-        are better divisors than the diagonal: half as many products are needed where some inputs are much more frequent
-        than others, because frequent inputs are correlated.
+        The preconditioner has roots of the diagonal of the matrix, were D the same for all rows: half as many products
+        are needed as with the diagonal where some inputs are much more frequent, because these are correlated.
         """
-        weights, G, d = D.numpy(), self.G, self.d
+        weights, G, d, b = D.numpy(), self.G, self.d, -g.numpy()
         divisor = np.sqrt(1 + self.mean_squares * weights.sum())
         active = weights.nonzero()[0]
         if len(active) < FEWER * len(weights):
             G, weights = G[active], weights[active]
-        transpose = G.T
-
-        def times(p: NDArray[np.float64]) -> NDArray[np.float64]:
-            q, rows = p.copy(), G @ p[:d]
-            rows += p[d:].sum()
-            rows *= weights
+        x, r, z, transpose = np.zeros_like(b), b.copy(), b / divisor, G.T
+        p, rz, enough = z.copy(), r @ z, share**2 * (b @ b)
+        for _ in range(MOST_PRODUCTS):
+            if r @ r <= enough:
+                break
+            q, rows = p.copy(), weights * (G @ p[:d] + p[d:].sum())
             q[:d] += transpose @ rows
             q[d:] += rows.sum()
-            return q
-
-        return torch.from_numpy(_conjugate_gradients(times, divisor, -g.numpy(), share))
-
-
-def _conjugate_gradients(
-    times: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    divisor: NDArray[np.float64],
-    b: NDArray[np.float64],
-    share: float,
-) -> NDArray[np.float64]:  # (r,), (r,) -> (r,)
-    """Return x at which the product of the matrix is nearly b; the preconditioner divides residuals."""
-    x, r = np.zeros_like(b), b.copy()
-    z = r / divisor
-    p, rz, enough = z.copy(), r @ z, share**2 * (b @ b)
-    for _ in range(MOST_PRODUCTS):
-        if r @ r <= enough:
-            break
-        q = times(p)
-        step = rz / (p @ q)
-        x += step * p
-        r -= step * q
-        np.divide(r, divisor, out=z)
-        rz, before = r @ z, rz
-        p *= rz / before
-        p += z
-    return x
+            step = rz / (p @ q)
+            x += step * p
+            r -= step * q
+            np.divide(r, divisor, out=z)
+            rz, before = r @ z, rz
+            p *= rz / before
+            p += z
+        return torch.from_numpy(x)
 
 
 def pivoted_cholesky(
@@ -349,16 +330,16 @@ class Newton(Method):
         alpha = self.state.alpha.double()
         sure = isinstance(self.state, FeatureState) and alpha is self.state.alpha
         aim = max(LEAST_AIM, (SURE_AIM if sure else AIM) * self.settings.tol / 4**number)
-        image = torch.zeros_like(self.state.image) if G.own_theta else None
+        thetas = []
         for column in range(alpha.shape[1]):
             y, loss = self._column(column)
             a = loss.clamp(y, alpha[:, column])
             e = torch.zeros_like(a)
             if isinstance(self.state, ExactState):
                 e = self.state.image[:, column].double() - G.apply(G.transposed(a))
-            alpha[:, column], theta = _Column(G, y, loss, e).solve(a, aim)
-            if image is not None:
-                image[:, column] = theta
+            theta, _, alpha[:, column] = _Column(G, y, loss, e).solve(a, aim)
+            thetas.append(theta)
+        image = torch.stack(thetas, 1) if G.own_theta else None
         if self._matrix is not None and alpha is self.state.alpha:
             image = self._matrix @ alpha
         self.state.reset(alpha.to(self.state.alpha.dtype), image, fresh=True)
@@ -403,20 +384,20 @@ class _Column:
         self.low, self.high = (bound.expand_as(y) for bound in loss.box(y))
         self.total, self.scale = 0.0, inf  # of the last call of `_difference`: what it returned, and what it divides by
 
-    def solve(self, a: Tensor, aim: float) -> tuple[Tensor, Tensor]:
-        """Return α and θ at which the relative gap of this problem is at most ``aim``, or the best ones found."""
+    def solve(self, a: Tensor, aim: float) -> Point:
+        """Return the point whose relative gap is at most ``aim``, or the best one found."""
         mu = self._first_mu()
-        centre, theta = a, self.G.transposed(a)
-        f = self.G.apply(theta)
-        best, least, worse = (a, theta), self._difference(a, theta, theta, f)[1], 0
+        theta = self.G.transposed(a)
+        best = point = theta, self.G.apply(theta), a
+        least, worse = self._difference(theta, point)[1], 0
         for _ in range(MOST_OUTER):
-            theta, f, a, gap, shrink = self._newton(theta, f, _Proximal(self, centre, mu), aim)
+            point, gap, shrink = self._newton(point, _Proximal(self, a, mu), aim)
             worse = 0 if gap < least or least > FAR else worse + 1
-            best, least = ((a, theta), gap) if gap < least else (best, least)
+            best, least = (point, gap) if gap < least else (best, least)
             if least <= aim or worse == MOST_WORSE:
                 break
             if shrink < 1:
-                centre, mu = a, mu * shrink
+                a, mu = point[2], mu * shrink
         return best
 
     def _first_mu(self) -> float:
@@ -425,52 +406,47 @@ class _Column:
         widest = float(width[width < 1e300].amax()) if bool((width < 1e300).any()) else 0.0
         return max(1 / widest, self.G.least_mu) if widest > 0 else 0.0
 
-    def _newton(
-        self, theta: Tensor, f: Tensor, problem: _Proximal, aim: float
-    ) -> tuple[Tensor, Tensor, Tensor, float, float]:
-        """Return θ, Gθ, α, its gap and what μ shrinks by: 1 where the problem with the proximal term is not solved."""
-        a, last, shrink = problem.alpha(f), 0.0, 1.0
-        for number in range(MOST_NEWTON + 1):
-            theta, f, a = self._shift(problem, theta, f, a)
+    def _newton(self, point: Point, problem: _Proximal, aim: float) -> tuple[Point, float, float]:
+        """Return the solution, its gap and what μ shrinks by: 1 where the proximal problem is not solved."""
+        point, shrink = (*point[:2], problem.alpha(point[1])), 1.0
+        for number in range(1, MOST_NEWTON + 1):
+            point = theta, f, a = self._shift(point, problem)
             image = self.G.transposed(a)
             g = theta - image
             residual, total, relative, gap = float(g.norm()), inf, inf, inf
+            tiny = residual <= LEAST_RESIDUAL * float(theta.norm())
             # The difference is at least half the squared residual: it cannot be small enough before.
-            if residual**2 / 2 <= max(SOLVED * self.total, NEARLY * aim * self.scale) or number % EVERY == EVERY - 1:
-                total, relative = self._difference(a, image, theta, f)
+            enough = max(SOLVED * self.total, NEARLY * aim * self.scale)
+            if tiny or residual**2 / 2 <= enough or number % EVERY == 0:
+                total, relative = self._difference(image, point)
             if relative <= NEARLY * aim and (gap := self._gap(a, image, relative)) <= aim:
                 break
-            solved = number > 0 and aim < relative < inf and residual**2 / 2 <= SOLVED * total
-            if solved or residual <= LEAST_RESIDUAL * float(theta.norm()):
-                relative = self._difference(a, image, theta, f)[1] if relative == inf else relative
+            if tiny or (number > 1 and aim < relative and residual**2 / 2 <= SOLVED * total < inf):
                 shrink = min(LEAST_SHRINK, max(SHRINK, (aim / max(relative, aim) / 4) ** 0.5))
                 break
-            if number == MOST_NEWTON:
-                break
-            precise = relative <= aim and last > 0
-            share = min(ROUGHLY, max(LEAST_SHARE, (residual / last) ** 2)) if precise else ROUGHLY
-            direction, last = self.G.direction(problem.weights(f), g, share), residual
-            moved = problem.search(theta, f, a, direction, self.G.apply(direction))
-            if moved is None:
-                break  # rounding errors are larger than the decrease
-            theta, f, a = moved
-        relative = self._difference(a, image, theta, f)[1] if relative == inf else relative
-        return theta, f, a, self._gap(a, image, relative) if gap == inf else gap, shrink
+            direction = self.G.direction(problem.weights(f), g)
+            moved = problem.search(point, direction, self.G.apply(direction))
+            if moved is None or number == MOST_NEWTON:
+                break  # rounding errors are larger than the decrease, or the steps are too many
+            point = moved
+        return point, self._gap(a, image, relative) if gap == inf else gap, shrink
 
-    def _shift(self, problem: _Proximal, theta: Tensor, f: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return θ, Gθ and α at the least objective that other weights of the constant columns reach."""
-        if not (count := self.G.constants):
-            return theta, f, a
+    def _shift(self, point: Point, problem: _Proximal) -> Point:
+        """Return the point with the least objective that other weights of the constant columns reach."""
+        (theta, f, a), count = point, self.G.constants
+        if not count:
+            return point
         direction = torch.zeros_like(theta)
         direction[-count:] = (a.sum() - theta[-1]) / (1 + count * problem.weights(f).sum())
-        return problem.search(theta, f, a, direction, direction.sum().expand_as(f)) or (theta, f, a)
+        return problem.search(point, direction, direction.sum().expand_as(f)) or point
 
     def _gap(self, a: Tensor, image: Tensor, relative: float) -> float:
         """Return the relative gap of α, whose image is Gᵀα; or ``relative``, that of α and another θ."""
-        return relative if self.G.own_theta else self._difference(a, image, image, self.G.apply(image))[1]
+        return relative if self.G.own_theta else self._difference(image, (image, self.G.apply(image), a))[1]
 
-    def _difference(self, a: Tensor, image: Tensor, theta: Tensor, f: Tensor) -> tuple[float, float]:
-        """Return the primal objective of θ, whose predictions are f and e, less the dual one of α; and its share."""
+    def _difference(self, image: Tensor, point: Point) -> tuple[float, float]:
+        """Return the primal objective of θ less the dual one of α, whose image is Gᵀα; and its share."""
+        theta, f, a = point
         primal = float(self.loss.value(self.y, f + self.e).sum()) + float(theta @ theta) / 2
         dual = float(self.loss.psi(self.y, a).sum()) + float(image @ image) / 2 + float(a @ self.e)
         self.total, self.scale = primal + dual, max(abs(primal), abs(dual), torch.finfo(torch.float64).tiny)
@@ -487,45 +463,39 @@ class _Proximal:
         self.kink = loss.kink * self.inverse
         self.base = centre - (loss.psi_slope(y, centre) + column.e) * self.inverse  # α where f = 0
 
-    def _free(self, f: Tensor) -> Tensor:
+    def free(self, f: Tensor) -> Tensor:
         """Return α as it were without its box, at predictions f + e."""
         free = torch.addcmul(self.base, f, self.inverse, value=-1.0)
         return free.sub_(torch.clamp(free, -self.kink, self.kink)) if self.column.loss.kink else free
 
     def alpha(self, f: Tensor) -> Tensor:
-        """Return α at predictions f + e."""
-        return self._free(f).clamp_(self.column.low, self.column.high)
+        return self.free(f).clamp_(self.column.low, self.column.high)
 
-    def search(
-        self, theta: Tensor, f: Tensor, a: Tensor, direction: Tensor, along: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Return θ, f and α where the objective is nearly least along a direction, of which ``along`` is the product.
+    def weights(self, f: Tensor) -> Tensor:
+        """Return D."""
+        free = self.free(f)
+        inside = (free >= self.column.low) & (free <= self.column.high) & (free != 0 if self.column.loss.kink else True)
+        return torch.where(inside, self.inverse, 0.0)
 
-        The derivative of the objective, θ·d - α·Gd, rises with the length of the step.
+    def search(self, point: Point, direction: Tensor, along: Tensor) -> Point | None:
+        """Return the point along a direction d at which the objective is nearly least; ``along`` is Gd.
+
+        The derivative of the objective, θ·d - α·Gd, rises with the length of the step. None if it is not negative.
         """
+        theta, f, a = point
         linear, square = float(theta @ direction), float(direction @ direction)
+        low, high, at_high = 0.0, inf, inf
         first = at_low = linear - float(a @ along)
         if first >= 0:
             return None
-        low, high, at_high, length = 0.0, inf, inf, 1.0
         for _ in range(MOST_TRIALS):
+            share = min(0.9, max(0.1, at_low / (at_low - at_high)))
+            length = max(1.0, 2 * low) if high == inf else low + share * (high - low)
             moved = torch.add(f, along, alpha=length)
             a = self.alpha(moved)
             slope = linear + length * square - float(a @ along)
             if abs(slope) <= -EXACT * first:
                 break
-            if slope < 0:
-                low, at_low = length, slope
-            else:
-                high, at_high = length, slope
-            share = min(0.9, max(0.1, at_low / (at_low - at_high)))
-            length = 2 * length if high == inf else low + share * (high - low)
+            below, above = ((length, slope), (high, at_high)) if slope < 0 else ((low, at_low), (length, slope))
+            (low, at_low), (high, at_high) = below, above
         return torch.add(theta, direction, alpha=length), moved, a
-
-    def weights(self, f: Tensor) -> Tensor:
-        """Return D."""
-        free = self._free(f)
-        inside = (free >= self.column.low) & (free <= self.column.high)
-        if self.column.loss.kink:
-            inside &= free != 0
-        return torch.where(inside, self.inverse, 0.0)
