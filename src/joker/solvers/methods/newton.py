@@ -10,8 +10,8 @@ end of their box and at no kink, and 0 for all others. Newton's method with a li
 α⁰ moves to α, and μ becomes smaller. Neither a large C nor nearly equal rows make it slow, which they do to blocks.
 
 Where the features are sparse inputs, G is a sparse matrix, and conjugate gradients find the direction of a step from
-the rows with D > 0, as precisely as the step needs. A line search in the constant alone, which needs no product, comes
-before each: rows that reach an end of their box disturb it most.
+the rows with D > 0, roughly. A line search in the constant alone, which needs no product, comes before each: rows that
+reach an end of their box disturb it most. The gap is that of θ and α: Gᵀα is nearly θ, but has a much larger one.
 """
 
 from __future__ import annotations
