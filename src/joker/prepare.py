@@ -216,7 +216,7 @@ def build(spec: FitSpec, x: Rows, problem: Problem, plan: Plan, wide: Rows | Non
         state = _exact_state(spec, x, problem.targets.t, kernel, plan)
     else:
         state = FeatureState(x, problem.targets.t, features, plan.scratch, spec.block_rows, spec.mixed, current())
-    state.wide = wide or state.wide
+    state.wide, state.keeps_memory = wide or state.wide, plan.is_small
     if current().size > 1:
         check_processes(state, problem, spec.facts)
     return Training(Descent(state, problem, spec.settings, spec.method), kernel, features)

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 import joker
 from joker.data import SparseRows, sparse_rows
-from joker.losses import Hinge, SquaredHinge
-from joker.solvers import ProblemSize
+from joker.losses import Hinge, SquaredHinge, get, scaled
+from joker.solvers import ProblemSize, Settings
 from joker.solvers.methods.newton import (
+    EXACT,
     DenseFactor,
     Newton,
     SparseFactor,
+    _Column,
+    _Proximal,
     pivoted_cholesky,
     pivoted_cholesky_of,
 )
@@ -96,6 +99,50 @@ def test_several_classes_of_sparse_rows_reach_the_tolerance() -> None:
     model = joker.KernelSVC(kernel="linear", loss="hinge", standardize=False)
     model.fit(x, np.digitize(y, np.quantile(y, [0.25, 0.5, 0.75])))
     assert np.max(model.gap_) <= model.tol
+
+
+@pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
+def test_the_gap_of_sparse_inputs_is_that_of_a_theta_which_need_not_be_the_image_of_alpha(loss: str) -> None:
+    x, f = text(1_000, 1_500)
+    y = np.where(f > 0, 1.0, -1.0) if loss == "hinge" else f
+    settings = Settings(method="newton", tol=1e-3)
+    training = joker.prepare(
+        rows(x),
+        torch.from_numpy(y),
+        loss=loss,
+        kernel="linear",
+        n_features=x.shape[1],
+        intercept=True,
+        settings=settings,
+    )
+    _, report = training.run()
+    state = training.descent.state
+    a, theta = state.alpha[:, 0].numpy(), state.image[:, 0].numpy()
+    image, f = np.append(x.T @ a, a.sum()), torch.from_numpy(x @ theta[:-1] + theta[-1])
+    c = scaled(get(loss), 1.0)
+    primal = theta @ theta / 2 + float(c.value(torch.from_numpy(y), f).sum())
+    dual = image @ image / 2 + float(c.psi(torch.from_numpy(y), torch.from_numpy(a)).sum())
+    assert np.linalg.norm(theta - image) > 1e-6
+    assert report.relative_gap == pytest.approx((primal + dual) / max(abs(primal), abs(dual)), rel=1e-6)
+    assert report.relative_gap <= settings.tol
+
+
+@pytest.mark.parametrize("loss", [Hinge(), get("epsilon_insensitive", epsilon=0.1), get("huber", delta=0.5)])
+@pytest.mark.parametrize("length", [1e-3, 1.0, 1e3])
+def test_a_line_search_ends_where_the_derivative_is_small(loss: Any, length: float) -> None:
+    random = torch.Generator().manual_seed(0)
+    G, y = (torch.randn(*shape, dtype=torch.float64, generator=random) for shape in ((200, 10), (200,)))
+    y = y.sign() if loss == Hinge() else y
+    column = _Column(DenseFactor(G), y, scaled(loss, torch.ones_like(y)), torch.zeros_like(y))
+    problem = _Proximal(column, torch.zeros_like(y), 0.3)
+    theta = torch.randn(10, dtype=torch.float64, generator=random)
+    point = theta, G @ theta, problem.alpha(G @ theta)
+    g = theta - G.T @ point[2]
+    found = problem.search(point, -length * g, -length * (G @ g))
+    assert found is not None
+    assert abs((found[0] - G.T @ found[2]) @ g) <= EXACT * (g @ g) * (1 + 1e-9)
+    torch.testing.assert_close(found[1], G @ found[0])
+    assert problem.search(point, g, G @ g) is None
 
 
 def test_many_sparse_inputs_are_solved_by_newton_and_few_as_dense_ones() -> None:

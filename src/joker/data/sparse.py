@@ -139,11 +139,13 @@ def sparse_rows(starts: Tensor, columns: Tensor, values: Tensor, inputs: int, wh
     _check_parts(starts, columns, values, inputs, what)
     entries = int(starts[-1])  # arrays of SciPy may be longer than the entries that are used
     columns, values = columns[:entries], values[:entries]
-    places = _places(starts.diff(), columns, inputs)
-    if not bool((places[1:] > places[:-1]).all()):
+    rises = columns.diff() > 0
+    first = starts[(starts > 0) & (starts < entries)]
+    rises[first - 1] = True  # from the last entry of a row to the first of the next
+    if not bool(rises.all()):
+        places = _places(starts.diff(), columns, inputs)
         starts, columns, values = _merge(places, values, len(starts) - 1, inputs)
-    bad = (~values.isfinite()).nonzero()
-    if len(bad):
+    if not bool(values.sum().isfinite()) and len(bad := (~values.isfinite()).nonzero()):  # a sum may overflow
         entry = int(bad[0])
         row = int(torch.searchsorted(starts, entry, right=True)) - 1
         refuse_value(what, float(values[entry]), [row, int(columns[entry])])

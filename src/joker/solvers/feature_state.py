@@ -267,7 +267,6 @@ class FeatureState(State):
 
     @property
     def sparse_rows(self) -> SparseRows | None:
-        """The rows, where their features are sparse inputs in float64 on a CPU; None else."""
         x = self.x
         if not isinstance(x, SparseRows) or self.group.size > 1 or self.features.constants is None:
             return None
@@ -310,6 +309,9 @@ class FeatureState(State):
         rows = torch.linspace(0, len(self.x) - 1, LENGTHS, device=self.alpha.device).long()
         if self.alpha.dtype != torch.float64:  # else rounding errors are small, and a pass over all rows is not
             rows = torch.cat([rows, self.farthest[:LENGTHS]])
+        if (sparse := self.sparse_rows) is not None:
+            some = sparse.matrix()[rows.numpy()]
+            return float(some.multiply(some).sum(1).max()) + (self.features.constants or 0)
         return float(self.group.sum_(self.features(self.x[rows]).square().sum(1)).max())
 
     def precise_image(self, alpha: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
@@ -70,8 +71,9 @@ class KernelCache:
         self.x, self.kernel, self.constant, self.budget = x, kernel.without_constant, kernel.constant, budget
         self.columns = x if own is None else x.part(own)
         self.square = len(self.columns) == n
-        self.memory = torch.empty(count, len(self.columns), dtype=x.dtype)
-        self._entries = self.memory.numpy()  # the same memory
+        # NumPy asks for huge pages, which the system hands out in less time.
+        self._entries = np.empty((count, len(self.columns)), dtype=str(x.dtype).removeprefix("torch."))
+        self.memory = torch.from_numpy(self._entries)  # the same memory
         self.slot = torch.full((n,), -1)  # where the kernel of a row is; -1 where it is not kept
         self.row = torch.full((count,), -1)  # the row in each slot
         self.used = torch.full((count,), -1)  # the use of each slot, by number

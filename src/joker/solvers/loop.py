@@ -341,8 +341,9 @@ class Descent:
 
     def _release_tiles(self) -> None:
         """Return the memory of freed tiles to the system, so that the next phase does not add to it; not on a GPU."""
-        if self.state.alpha.device.type == "cpu" and self.state.small_operations and not self.one_block:
-            release_memory(self.state.alpha.device)
+        state = self.state
+        if state.alpha.device.type == "cpu" and state.small_operations and not (state.keeps_memory or self.one_block):
+            release_memory(state.alpha.device)
 
     def _best_with_less_memory(self) -> tuple[Point, Gap, Gap]:
         """Return `best`, after freeing what can be computed again where the device has too little memory."""

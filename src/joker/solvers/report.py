@@ -103,6 +103,11 @@ def _sums(
         for point, alpha in enumerate(alphas):
             error = None if errors is None else errors[point]
             sums[point] += _terms(problem, rows, alpha[rows], f[:, point * t : (point + 1) * t], error)
+    for point, (alpha, image) in enumerate(points):
+        if state.sparse_rows is not None:  # the sums that give P of θ and J of Ψᵀα, which may differ
+            squares = [_mean(theta.square().sum(0), problem.loss.group) for theta in (image, state.image_of(alpha))]
+            sums[point, 1] = squares[0]
+            sums[point, 2] += (squares[1] - squares[0]) / 2
     return state.group.broadcast_(sums)
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from joker.data import Rows, TensorRows
+from joker.data import Rows, SparseRows, TensorRows
 from joker.data.rows import WideRows
 from joker.distributed import ALONE, Group
 from joker.ops.gram import TENSOR_CORE_MULTIPLE
@@ -121,6 +121,9 @@ class State(SavedTensors, ABC):
     small_operations = False
     """Whether the operations of a step are too small to be shared among threads, except for its tiles."""
 
+    keeps_memory = False
+    """Whether freed tiles may stay with the process, because they are small."""
+
     group: Group = ALONE
     """The processes that solve the problem together. Each of them has all of α."""
 
@@ -164,6 +167,11 @@ class State(SavedTensors, ABC):
     @abstractmethod
     def squared_norm(self, image: Tensor, products: Tensor) -> Tensor:  # (t,)
         """Return ‖θ‖²; with the exact kernel it is Σ α f, the ``products``."""
+
+    @property
+    def sparse_rows(self) -> SparseRows | None:
+        """The rows, where their features are sparse inputs in float64 on a CPU and θ may differ from Ψᵀα."""
+        return None
 
     @property
     @abstractmethod

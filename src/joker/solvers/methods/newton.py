@@ -10,18 +10,18 @@ end of their box and at no kink, and 0 for all others. Newton's method with a li
 α⁰ moves to α, and μ becomes smaller. Neither a large C nor nearly equal rows make it slow, which they do to blocks.
 
 Where the features are sparse inputs, G is a sparse matrix, and conjugate gradients find the direction of a step from
-the rows with D > 0, as precisely as the step needs.
+the rows with D > 0, roughly. A line search in the constant alone, which needs no product, comes before each: rows that
+reach an end of their box disturb it most. The gap is that of θ and α: Gᵀα is nearly θ, but has a much larger one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from joker.data import SparseRows
@@ -35,21 +35,23 @@ from joker.solvers.methods.nystrom import factor
 from joker.solvers.problem import Problem, Settings
 from joker.solvers.state import ExactState, State
 
+Point: TypeAlias = tuple[Tensor, Tensor, Tensor]  # θ (r,), Gθ (n,) and α (n,)
+
 EPOCHS = 20  # that max_epochs="auto" allows; one or two are usually enough
 WORK = 10**11  # rows times the square of the features, up to which Newton's method pays
 RANK_WORK = 40  # the same with the exact kernel, times the square of the rows
 LEAST_SCALE = 100.0  # the largest kernel value over the smallest λ / w, from which a low rank is made use of
 MOST_COLUMNS = 32  # each column is solved on its own
 MORE_RANK, EXTRA_RANK = 2, 16  # the rank of all rows is at most so many times that of a sample, and some more
-SHRINK, LEAST_SHRINK = 0.2, 0.7  # of μ, when α⁰ moves: the most, and the least where the gap is nearly small enough
-MOST_OUTER, MOST_NEWTON, MOST_HALVINGS = 40, 60, 30
+SHRINK, LEAST_SHRINK = 0.6, 0.7  # of μ, when α⁰ moves: the most, and the least where the gap is nearly small enough
+MOST_OUTER, MOST_NEWTON, MOST_TRIALS = 40, 60, 30
 MOST_WORSE = 4  # values of μ in a row that do not lower the gap
 FAR = 0.5  # a relative gap above which it may rise
 EVERY = 5  # Newton steps, after which the gap is computed even if the residual is large
-SOLVED = 0.1  # the share of the gap that is due to the residual of θ, at which α⁰ moves
+SOLVED = 0.3  # the share of the gap that is due to the residual of θ, at which α⁰ moves
 LEAST_RESIDUAL = 1e-10  # of θ, relative to θ: no step makes it smaller
 NEARLY = 2.0  # times the aim: the gap of θ and α below which the gap of α alone is computed
-SUFFICIENT = 1e-4  # share of the predicted decrease that a step must reach
+EXACT = 0.1  # the derivative of the objective at the end of a line search, as a share of that at its start
 LEFT_OUT = 0.3  # of the tolerance, that predictions may lack before they are corrected
 LEAST_TOL = 1e-6
 LEAST_AIM = 1e-12  # float64 sums have such errors
@@ -58,26 +60,28 @@ VECTORS = 24  # float64 numbers of a row
 SPARSE_WORK = 1_000  # operations of dense matrices that take as long as those of a sparse Newton step on one entry
 ENTRY_BYTES = 48  # of an entry of a sparse G, and of the same among the rows with D > 0
 LEAST_MU = 0.25  # of the mean squared length of a row: the first μ with sparse inputs, or more
-ROUGHLY, LEAST_SHARE = 0.2, 1e-3  # the residual of a direction relative to g, at first and at least
+ROUGHLY = 0.3  # the residual of a direction relative to g
 FEWER = 0.7  # of all rows: fewer with D > 0 are copied
 MOST_PRODUCTS = 2_000  # of conjugate gradients
 WHOLE_ROWS = 512  # rows up to which the kernel matrix is computed as a whole, and not a column at a time
 
 
 class Factor(Protocol):
-    """G, with its products, and the least value of the first μ."""
+    """G, with its products."""
 
-    least_mu: float
+    least_mu: float  # of the first μ
+    constants: int  # the last columns, which are ones, for a line search of their own
+    own_theta: bool  # whether θ may differ from Gᵀα
 
     def apply(self, theta: Tensor, /) -> Tensor: ...  # (r,) -> (n,)
     def transposed(self, alpha: Tensor, /) -> Tensor: ...  # (n,) -> (r,)
-    def direction(self, D: Tensor, g: Tensor, share: float, /) -> Tensor: ...  # (n,), (r,) -> (r,)
+    def direction(self, D: Tensor, g: Tensor, /) -> Tensor: ...  # (n,), (r,) -> (r,)
 
 
 class DenseFactor:
     """G as a matrix in float64."""
 
-    least_mu = 0.0
+    least_mu, constants, own_theta = 0.0, 0, False  # its directions are exact
 
     def __init__(self, G: Tensor) -> None:  # (n, r)
         self.G = G
@@ -88,8 +92,8 @@ class DenseFactor:
     def transposed(self, alpha: Tensor, /) -> Tensor:
         return self.G.T @ alpha
 
-    def direction(self, D: Tensor, g: Tensor, share: float = 0.0, /) -> Tensor:
-        """Return -(I + Gᵀ D G)⁻¹ g, however large a ``share`` of g its residual may be."""
+    def direction(self, D: Tensor, g: Tensor, /) -> Tensor:
+        """Return -(I + Gᵀ D G)⁻¹ g."""
         r = self.G.shape[1]
         hessian = torch.eye(r, dtype=D.dtype, device=D.device)
         active = D.nonzero()[:, 0]
@@ -112,57 +116,49 @@ class SparseFactor:
     [1.5, 5.5]
     """
 
+    own_theta = True
+
     def __init__(self, x: SparseRows, constants: int = 0) -> None:
-        (n, d), G = x.shape, x.matrix().astype(np.float64, copy=False)
-        ends = np.repeat(G.indptr[1:], constants)
-        columns = np.insert(G.indices, ends, np.tile(np.arange(d, d + constants), n))
-        values, starts = np.insert(G.data, ends, 1.0), G.indptr + constants * np.arange(n + 1)
-        self.G = type(G)((values, columns, starts), shape=(n, d + constants))
+        n, self.d = x.shape
+        self.G, self.constants = x.matrix().astype(np.float64, copy=False), constants
         self.transpose = self.G.T
-        self.least_mu = LEAST_MU * float(values @ values) / n
+        squares = type(self.transpose)((self.G.data**2, self.G.indices, self.G.indptr), shape=(self.d, n)) @ np.ones(n)
+        self.mean_squares = np.append(squares / n, np.ones(constants))
+        self.least_mu = LEAST_MU * float(self.mean_squares.sum())
 
     def apply(self, theta: Tensor, /) -> Tensor:
-        return torch.from_numpy(self.G @ theta.numpy())
+        return torch.from_numpy(self.G @ theta[: self.d].numpy()).add_(theta[self.d :].sum())
 
     def transposed(self, alpha: Tensor, /) -> Tensor:
-        return torch.from_numpy(self.transpose @ alpha.numpy())
+        return torch.cat([torch.from_numpy(self.transpose @ alpha.numpy()), alpha.sum().expand(self.constants)])
 
     def direction(self, D: Tensor, g: Tensor, share: float = ROUGHLY, /) -> Tensor:
-        """Return -(I + Gᵀ D G)⁻¹ g, with a residual of at most so large a share of g."""
-        active, weights = D.nonzero()[:, 0].numpy(), D.numpy()
-        G = self.G
+        """Return -(I + Gᵀ D G)⁻¹ g, with a residual of at most so large a share of g.
+
+        The preconditioner has roots of the diagonal of the matrix, were D the same for all rows: half as many products
+        are needed as with the diagonal where some inputs are much more frequent, because these are correlated.
+        """
+        weights, G, d, b = D.numpy(), self.G, self.d, -g.numpy()
+        divisor = np.sqrt(1 + self.mean_squares * weights.sum())
+        active = weights.nonzero()[0]
         if len(active) < FEWER * len(weights):
             G, weights = G[active], weights[active]
-        return torch.from_numpy(_conjugate_gradients(G, weights, -g.numpy(), share))
-
-
-def _conjugate_gradients(
-    G: Any, D: NDArray[np.float64], b: NDArray[np.float64], share: float
-) -> NDArray[np.float64]:  # (k, r), (k,), (r,) -> (r,)
-    """Return x with (I + Gᵀ D G) x ≈ b; the preconditioner divides residuals.
-
-    Roots of the diagonal of the matrix are better divisors than the diagonal: half as many products are needed where
-    some inputs are much more frequent than others, because frequent inputs are correlated.
-    """
-    transposed = G.T
-    squares = type(transposed)((G.data * G.data, G.indices, G.indptr), shape=transposed.shape)
-    divisor = np.sqrt(1 + squares @ D)
-    x, r = np.zeros_like(b), b.copy()
-    z = r / divisor
-    p, rz, enough = z.copy(), r @ z, share**2 * (b @ b)
-    for _ in range(MOST_PRODUCTS):
-        if r @ r <= enough:
-            break
-        q = transposed @ (D * (G @ p))
-        q += p
-        step = rz / (p @ q)
-        x += step * p
-        r -= step * q
-        np.divide(r, divisor, out=z)
-        rz, before = r @ z, rz
-        p *= rz / before
-        p += z
-    return x
+        x, r, z, transpose = np.zeros_like(b), b.copy(), b / divisor, G.T
+        p, rz, enough = z.copy(), r @ z, share**2 * (b @ b)
+        for _ in range(MOST_PRODUCTS):
+            if r @ r <= enough:
+                break
+            q, rows = p.copy(), weights * (G @ p[:d] + p[d:].sum())
+            q[:d] += transpose @ rows
+            q[d:] += rows.sum()
+            step = rz / (p @ q)
+            x += step * p
+            r -= step * q
+            np.divide(r, divisor, out=z)
+            rz, before = r @ z, rz
+            p *= rz / before
+            p += z
+        return torch.from_numpy(x)
 
 
 def pivoted_cholesky(
@@ -334,14 +330,18 @@ class Newton(Method):
         alpha = self.state.alpha.double()
         sure = isinstance(self.state, FeatureState) and alpha is self.state.alpha
         aim = max(LEAST_AIM, (SURE_AIM if sure else AIM) * self.settings.tol / 4**number)
+        thetas = []
         for column in range(alpha.shape[1]):
             y, loss = self._column(column)
             a = loss.clamp(y, alpha[:, column])
             e = torch.zeros_like(a)
             if isinstance(self.state, ExactState):
                 e = self.state.image[:, column].double() - G.apply(G.transposed(a))
-            alpha[:, column] = _Column(G, y, loss, e).solve(a, aim)
-        image = None if self._matrix is None or alpha is not self.state.alpha else self._matrix @ alpha
+            theta, _, alpha[:, column] = _Column(G, y, loss, e).solve(a, aim)
+            thetas.append(theta)
+        image = torch.stack(thetas, 1) if G.own_theta else None
+        if self._matrix is not None and alpha is self.state.alpha:
+            image = self._matrix @ alpha
         self.state.reset(alpha.to(self.state.alpha.dtype), image, fresh=True)
 
     def _column(self, column: int) -> tuple[Tensor, Scaled]:  # (n,)
@@ -384,19 +384,20 @@ class _Column:
         self.low, self.high = (bound.expand_as(y) for bound in loss.box(y))
         self.total, self.scale = 0.0, inf  # of the last call of `_difference`: what it returned, and what it divides by
 
-    def solve(self, a: Tensor, aim: float) -> Tensor:
-        """Return α at which the relative gap of this problem is at most ``aim``, or the best one found."""
+    def solve(self, a: Tensor, aim: float) -> Point:
+        """Return the point whose relative gap is at most ``aim``, or the best one found."""
         mu = self._first_mu()
-        centre, theta = a, self.G.transposed(a)
-        best, least, worse = a, self._gap(a, theta), 0
+        theta = self.G.transposed(a)
+        best = point = theta, self.G.apply(theta), a
+        least, worse = self._difference(theta, point)[1], 0
         for _ in range(MOST_OUTER):
-            theta, a, gap, shrink = self._newton(theta, _Proximal(self, centre, mu), aim)
+            point, gap, shrink = self._newton(point, _Proximal(self, a, mu), aim)
             worse = 0 if gap < least or least > FAR else worse + 1
-            best, least = (a, gap) if gap < least else (best, least)
+            best, least = (point, gap) if gap < least else (best, least)
             if least <= aim or worse == MOST_WORSE:
                 break
             if shrink < 1:
-                centre, mu = a, mu * shrink
+                a, mu = point[2], mu * shrink
         return best
 
     def _first_mu(self) -> float:
@@ -405,45 +406,47 @@ class _Column:
         widest = float(width[width < 1e300].amax()) if bool((width < 1e300).any()) else 0.0
         return max(1 / widest, self.G.least_mu) if widest > 0 else 0.0
 
-    def _newton(self, theta: Tensor, problem: _Proximal, aim: float) -> tuple[Tensor, Tensor, float, float]:
-        """Return θ, α, its gap and what μ shrinks by: 1 where the problem with the proximal term is not solved."""
-        f, last, shrink = self.G.apply(theta), 0.0, 1.0
-        value, a, free = problem.merit(theta, f)
-        for number in range(MOST_NEWTON):
+    def _newton(self, point: Point, problem: _Proximal, aim: float) -> tuple[Point, float, float]:
+        """Return the solution, its gap and what μ shrinks by: 1 where the proximal problem is not solved."""
+        point, shrink = (*point[:2], problem.alpha(point[1])), 1.0
+        for number in range(1, MOST_NEWTON + 1):
+            point = theta, f, a = self._shift(point, problem)
             image = self.G.transposed(a)
             g = theta - image
-            residual, total, relative = float(g.norm()), inf, inf
+            residual, total, relative, gap = float(g.norm()), inf, inf, inf
+            tiny = residual <= LEAST_RESIDUAL * float(theta.norm())
             # The difference is at least half the squared residual: it cannot be small enough before.
-            if residual**2 / 2 <= max(SOLVED * self.total, NEARLY * aim * self.scale) or number % EVERY == EVERY - 1:
-                total, relative = self._difference(a, image, theta, f)
-            if relative <= NEARLY * aim and (gap := self._gap(a, image)) <= aim:
-                return image, a, gap, 1.0
-            solved = aim < relative < inf and residual**2 / 2 <= SOLVED * total
-            if solved or residual <= LEAST_RESIDUAL * float(theta.norm()):
-                relative = self._difference(a, image, theta, f)[1] if relative == inf else relative
+            enough = max(SOLVED * self.total, NEARLY * aim * self.scale)
+            if tiny or residual**2 / 2 <= enough or number % EVERY == 0:
+                total, relative = self._difference(image, point)
+            if relative <= NEARLY * aim and (gap := self._gap(a, image, relative)) <= aim:
+                break
+            if tiny or (number > 1 and aim < relative and residual**2 / 2 <= SOLVED * total < inf):
                 shrink = min(LEAST_SHRINK, max(SHRINK, (aim / max(relative, aim) / 4) ** 0.5))
                 break
-            precise = relative <= aim and last > 0
-            share = min(ROUGHLY, max(LEAST_SHARE, (residual / last) ** 2)) if precise else ROUGHLY
-            direction, last = self.G.direction(problem.weights(a, free), g, share), residual
-            along, slope, length = self.G.apply(direction), float(g @ direction), 1.0
-            for _ in range(MOST_HALVINGS):
-                new = problem.merit(theta + length * direction, f + length * along)
-                if new[0] <= value + SUFFICIENT * length * slope + 1e-13 * abs(value):
-                    break
-                length /= 2
-            else:
-                break  # rounding errors are larger than the decrease
-            theta, f = theta + length * direction, f + length * along
-            value, a, free = new
-        return theta, a, self._gap(a, self.G.transposed(a)), shrink
+            direction = self.G.direction(problem.weights(f), g)
+            moved = problem.search(point, direction, self.G.apply(direction))
+            if moved is None or number == MOST_NEWTON:
+                break  # rounding errors are larger than the decrease, or the steps are too many
+            point = moved
+        return point, self._gap(a, image, relative) if gap == inf else gap, shrink
 
-    def _gap(self, a: Tensor, image: Tensor) -> float:
-        """Return the relative gap of α, whose image is Gᵀα."""
-        return self._difference(a, image, image, self.G.apply(image))[1]
+    def _shift(self, point: Point, problem: _Proximal) -> Point:
+        """Return the point with the least objective that other weights of the constant columns reach."""
+        (theta, f, a), count = point, self.G.constants
+        if not count:
+            return point
+        direction = torch.zeros_like(theta)
+        direction[-count:] = (a.sum() - theta[-1]) / (1 + count * problem.weights(f).sum())
+        return problem.search(point, direction, direction.sum().expand_as(f)) or point
 
-    def _difference(self, a: Tensor, image: Tensor, theta: Tensor, f: Tensor) -> tuple[float, float]:
-        """Return the primal objective of θ, whose predictions are f and e, less the dual one of α; and its share."""
+    def _gap(self, a: Tensor, image: Tensor, relative: float) -> float:
+        """Return the relative gap of α, whose image is Gᵀα; or ``relative``, that of α and another θ."""
+        return relative if self.G.own_theta else self._difference(image, (image, self.G.apply(image), a))[1]
+
+    def _difference(self, image: Tensor, point: Point) -> tuple[float, float]:
+        """Return the primal objective of θ less the dual one of α, whose image is Gᵀα; and its share."""
+        theta, f, a = point
         primal = float(self.loss.value(self.y, f + self.e).sum()) + float(theta @ theta) / 2
         dual = float(self.loss.psi(self.y, a).sum()) + float(image @ image) / 2 + float(a @ self.e)
         self.total, self.scale = primal + dual, max(abs(primal), abs(dual), torch.finfo(torch.float64).tiny)
@@ -455,28 +458,44 @@ class _Proximal:
 
     def __init__(self, column: _Column, centre: Tensor, mu: float) -> None:
         loss, y = column.loss, column.y
-        self.column, self.centre, self.mu = column, centre, mu
-        self.h = loss.psi_curvature(y, centre) + mu
-        self.slope = loss.psi_slope(y, centre) + column.e
-        self.kink = loss.kink / self.h
-        self.base = centre - self.slope / self.h  # α where f = 0
-        smooth = loss.psi(y, centre) - loss.kink * centre.abs() + centre * column.e
-        self.constant = float(smooth.sum())
+        self.column = column
+        self.inverse = torch.where(column.low < column.high, 1 / (loss.psi_curvature(y, centre) + mu), 0.0)
+        self.kink = loss.kink * self.inverse
+        self.base = centre - (loss.psi_slope(y, centre) + column.e) * self.inverse  # α where f = 0
 
-    def merit(self, theta: Tensor, f: Tensor) -> tuple[float, Tensor, Tensor]:
-        """Return the objective whose derivative is θ - Gᵀα, α, and α as it were without its box; f is Gθ."""
-        loss, free = self.column.loss, self.base - f / self.h
-        if loss.kink:
-            free -= torch.clamp(free, -self.kink, self.kink)
-        a = torch.clamp(free, self.column.low, self.column.high)
-        move = a - self.centre
-        rows = self.constant + float(self.centre @ f) + float(move @ (f + self.slope + self.h * move / 2))
-        kinks = loss.kink * float(a.abs().sum()) if loss.kink else 0.0
-        return float(theta @ theta) / 2 - rows - kinks, a, free
+    def free(self, f: Tensor) -> Tensor:
+        """Return α as it were without its box, at predictions f + e."""
+        free = torch.addcmul(self.base, f, self.inverse, value=-1.0)
+        return free.sub_(torch.clamp(free, -self.kink, self.kink)) if self.column.loss.kink else free
 
-    def weights(self, a: Tensor, free: Tensor) -> Tensor:
+    def alpha(self, f: Tensor) -> Tensor:
+        return self.free(f).clamp_(self.column.low, self.column.high)
+
+    def weights(self, f: Tensor) -> Tensor:
         """Return D."""
-        inside = (free > self.column.low) & (free < self.column.high)
-        if self.column.loss.kink:
-            inside &= a != 0
-        return torch.where(inside, 1 / self.h, 0.0)
+        free = self.free(f)
+        inside = (free >= self.column.low) & (free <= self.column.high) & (free != 0 if self.column.loss.kink else True)
+        return torch.where(inside, self.inverse, 0.0)
+
+    def search(self, point: Point, direction: Tensor, along: Tensor) -> Point | None:
+        """Return the point along a direction d at which the objective is nearly least; ``along`` is Gd.
+
+        The derivative of the objective, θ·d - α·Gd, rises with the length of the step. None if it is not negative.
+        """
+        theta, f, a = point
+        linear, square = float(theta @ direction), float(direction @ direction)
+        low, high, at_high = 0.0, inf, inf
+        first = at_low = linear - float(a @ along)
+        if first >= 0:
+            return None
+        for _ in range(MOST_TRIALS):
+            share = min(0.9, max(0.1, at_low / (at_low - at_high)))
+            length = max(1.0, 2 * low) if high == inf else low + share * (high - low)
+            moved = torch.add(f, along, alpha=length)
+            a = self.alpha(moved)
+            slope = linear + length * square - float(a @ along)
+            if abs(slope) <= -EXACT * first:
+                break
+            below, above = ((length, slope), (high, at_high)) if slope < 0 else ((low, at_low), (length, slope))
+            (low, at_low), (high, at_high) = below, above
+        return torch.add(theta, direction, alpha=length), moved, a
