@@ -67,7 +67,7 @@ def test_the_error_of_a_score_counts_groups(script: Script) -> None:
     score, error = score_and_error(y, found, np.arange(100))
     again = score_and_error(np.repeat(y, 4), np.repeat(found, 4), np.repeat(np.arange(100), 4))
     assert again == pytest.approx((score, error))
-    assert error == pytest.approx((1 - (y - found) ** 2 / y.var()).std() / 10)
+    assert error == pytest.approx((1 - (y - found) ** 2 / y.var()).std(ddof=1) / 10)
 
 
 def test_a_warning_of_an_ordinary_table_is_marked(script: Script) -> None:

@@ -134,7 +134,7 @@ def test_a_penalty_below_the_rounding_of_float32() -> None:
     X = rng.uniform(-3, 3, (1_500, 2))
     y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=1_500)
     settings = {"lam": 1e-5, "bandwidth": 0.7, "fit_intercept": False, "standardize": False, "scale_target": False}
-    model = joker.KernelRidge(**settings, n_features=None, block_size=500).fit(X, y)
+    model = joker.KernelRidge(**settings, n_features=None, block_size=500, tol=1e-4).fit(X, y)
     other = kernel_ridge.KernelRidge(alpha=1e-5, kernel="rbf", gamma=1 / (2 * 0.7**2)).fit(X, y - y.mean())
-    assert model.gap_ < 1e-3
+    assert model.gap_ < 1e-4
     assert np.abs(model.predict(X) - y.mean() - other.predict(X)).max() < 0.05

@@ -71,7 +71,7 @@ class KernelCache:
         self.x, self.kernel, self.constant, self.budget = x, kernel.without_constant, kernel.constant, budget
         self.columns = x if own is None else x.part(own)
         self.square = len(self.columns) == n
-        # NumPy asks for huge pages, which the system hands out in less time.
+        # NumPy asks for huge pages: fewer page faults than those of torch.
         self._entries = np.empty((count, len(self.columns)), dtype=str(x.dtype).removeprefix("torch."))
         self.memory = torch.from_numpy(self._entries)  # the same memory
         self.slot = torch.full((n,), -1)  # where the kernel of a row is; -1 where it is not kept

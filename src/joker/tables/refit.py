@@ -17,9 +17,16 @@ from joker.data.arrays import pick
 from joker.errors import OutOfTime
 from joker.estimators import KernelRegressor, KernelRidge, resolve
 from joker.estimators.scoring import log_link_of
-from joker.tables.candidates import EnsembleCandidate, FittedEnsemble, fit_ensemble
+from joker.tables.candidates import (
+    EnsembleCandidate,
+    FittedEnsemble,
+    Goal,
+    choose_target_transforms,
+    fit_ensemble,
+    name_of,
+    unscaled_goal,
+)
 from joker.tables.ensemble import MIN_GAIN, EnsembleMember
-from joker.tables.goals import Goal, choose_target_transforms, name_of, unscaled_goal
 from joker.tables.plan import MAX_EPOCHS, REFIT, SearchPlan, Step, make_search_plan
 from joker.tables.problem import TableProblem
 from joker.tables.search import (
